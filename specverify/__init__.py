@@ -1,0 +1,3 @@
+"""specverify decides whether a speculative-decoding sampler follows its target distribution."""
+
+__version__ = "0.1.0"
