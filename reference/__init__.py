@@ -1,1 +1,69 @@
-"""Placeholder."""
+"""The exact reference: rules written once, their exact laws, and fast kernels that are proved equal to them."""
+
+from .cells import CellPoints, CellProof, Kernel, cell_points, cell_proof
+from .cpu import verify_block, verify_token
+from .law import (
+    Model,
+    Outcome,
+    accept_tail,
+    completed_law,
+    expected_tokens,
+    outcome_law,
+    round_law,
+    target_law,
+    total_variation,
+)
+from .rules import RULES, Row, Rule, acceptance, block, match, one_hot, residual, survival, token
+from .tape import (
+    Box,
+    Branch,
+    LazyUniform,
+    Name,
+    Number,
+    RandomTape,
+    ScriptedTape,
+    Tape,
+    branches,
+    choose,
+    flip,
+)
+
+__all__ = [
+    "RULES",
+    "Box",
+    "Branch",
+    "CellPoints",
+    "CellProof",
+    "Kernel",
+    "LazyUniform",
+    "Model",
+    "Name",
+    "Number",
+    "Outcome",
+    "RandomTape",
+    "Row",
+    "Rule",
+    "ScriptedTape",
+    "Tape",
+    "accept_tail",
+    "acceptance",
+    "block",
+    "branches",
+    "cell_points",
+    "cell_proof",
+    "choose",
+    "completed_law",
+    "expected_tokens",
+    "flip",
+    "match",
+    "one_hot",
+    "outcome_law",
+    "residual",
+    "round_law",
+    "survival",
+    "target_law",
+    "token",
+    "total_variation",
+    "verify_block",
+    "verify_token",
+]

@@ -1,0 +1,87 @@
+"""The project's own machinery: every session says what it does, and takes what it installs from pyproject.toml.
+
+Bare ``nox`` runs what has to pass before a change goes in: lint, types, tests, wheel.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import nox
+
+nox.options.default_venv_backend = "virtualenv"
+nox.options.sessions = ["lint", "types", "tests", "wheel"]
+
+_ROOT: Final = Path(__file__).parent
+_PROJECT: Final = nox.project.load_toml(_ROOT / "pyproject.toml")
+_PINNED: Final = ("-c", "constraints.txt")
+_TYPED_APART: Final = ("noxfile.py", "tests")
+
+_IMPORT_ALL: Final = """
+import importlib, pkgutil, specverify
+names = ["specverify", *(found.name for found in pkgutil.walk_packages(specverify.__path__, "specverify."))]
+for name in names:
+    importlib.import_module(name)
+print(f"imported {len(names)} modules from {specverify.__path__[0]}")
+"""
+
+
+def _group(name: str) -> list[str]:
+    return list(nox.project.dependency_groups(_PROJECT, name))
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Check a correct sampler and a wrong one; needs the core only, no torch."""
+    session.install("-q", "-e", ".")
+    session.run("specverify", "check", "reference")
+    print(flush=True)
+    session.run("specverify", "check", "naive-redraw", "--json", "demo-report.json", success_codes=[1])
+    print("\nDemo finished: reference is conformant, naive-redraw was caught. Its report is in demo-report.json.")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests, those of the torch samplers too; arguments go to pytest."""
+    session.install("-q", *_PINNED, "-e", ".[transformers]", *_group("test"))
+    session.run("pytest", "-n", "2", "--dist", "worksteal", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and formatting."""
+    session.install("-q", *_group("lint"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the types, strictly: the packages, then the files around them."""
+    session.install("-q", "-e", ".", *_group("types"))
+    session.run("mypy")
+    session.run("mypy", *_TYPED_APART)
+
+
+@nox.session
+def wheel(session: nox.Session) -> None:
+    """Build the wheel, install it away from the checkout, import every module of it and run a short check."""
+    shutil.rmtree(_ROOT / "build", ignore_errors=True)  # what an older build left there would be packed again
+    empty = Path(session.create_tmp())
+    shutil.rmtree(empty)
+    empty.mkdir()
+    session.run("pip", "wheel", "-q", "--no-deps", "-w", str(empty / "dist"), ".")
+    session.install("-q", "--force-reinstall", *map(str, (empty / "dist").glob("specverify-*.whl")))
+    (empty / "away").mkdir()
+    session.chdir(empty / "away")
+    session.run("python", "-c", _IMPORT_ALL)
+    session.run("specverify", "--version")
+    session.run("specverify", "check", "reference", "--samples", "2000", "--target-tv", "0.5")
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """Measure which lines and branches the tests reach."""
+    session.install("-q", *_PINNED, "-e", ".[transformers]", *_group("test"))
+    session.run("coverage", "run", "-m", "pytest", *session.posargs)
+    session.run("coverage", "report", "--show-missing", "--skip-covered")

@@ -1,0 +1,156 @@
+"""Token and block verification of whole batches on given uniforms, in NumPy: the rules again, fast.
+
+Here is what depends on the rule: which drafted tokens are accepted, and from which weights the next token is drawn
+(``draw`` does that). Inputs are never written and never copied whole.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .draw import Doubles, Floats, Ints, Weights, draw, masses
+
+__all__ = ["verify_block", "verify_token"]
+
+
+def verify_token(
+    draft_tokens: Ints,
+    draft_probs: Floats,
+    target_probs: Floats,
+    accept: Floats,
+    final: Floats,
+    num_draft_tokens: Ints | None = None,
+) -> tuple[Ints, Ints]:
+    """Verify every row by the token rule: accept while ``accept * q[x] < p[x]``, then draw from (p - q)+ or the bonus.
+
+    Args:
+        draft_tokens: int [B, G], in [0, V); whatever lies beyond a row's own length is not read.
+        draft_probs: float64, float32 or float16 [B, G, V]; may be a read-only broadcast view.
+        target_probs: the same of shape [B, G + 1, V]; row ``num_draft_tokens`` is the bonus row.
+        accept: float [B, G], uniforms in [0, 1); one per drafted token.
+        final: float [B], uniforms in [0, 1); one per row, for the emitted token.
+        num_draft_tokens: int [B] in 0 .. G, a row's own draft length; G everywhere if left out.
+
+    Returns:
+        num_accepted int64 [B] and next_token int64 [B].
+
+    Raises:
+        ValueError: the shapes do not fit, a token or uniform is out of range, or the weights that an emitted token
+            is drawn from are NaN, negative, all zero, or sum to 2 or more.
+
+    >>> p, q = np.array([[[0.6, 0.4], [0.6, 0.4]]]), np.array([[[0.8, 0.2]]])
+    >>> verify_token(np.array([[0]]), q, p, np.array([[0.8]]), np.array([0.5]))
+    (array([0]), array([1]))
+    """
+    drafted = _drafted(draft_tokens, draft_probs, target_probs, accept, final, num_draft_tokens)
+    passed = (np.asarray(accept, np.float64) * drafted.q < drafted.p) & drafted.own
+    num_accepted = np.logical_and.accumulate(passed, axis=1).sum(axis=1)
+    return num_accepted, _emit(draft_probs, target_probs, final, num_accepted, drafted.lengths, None)
+
+
+def verify_block(
+    draft_tokens: Ints,
+    draft_probs: Floats,
+    target_probs: Floats,
+    accept: Floats,
+    final: Floats,
+    num_draft_tokens: Ints | None = None,
+) -> tuple[Ints, Ints]:
+    """Verify every row by the block rule: the last i with ``accept < h_i`` counts, every position being looked at.
+
+    Arguments, results and errors are those of ``verify_token``; source as in the rule ``block``.
+    """
+    drafted = _drafted(draft_tokens, draft_probs, target_probs, accept, final, num_draft_tokens)
+    w = _joint_weights(drafted)
+    passed = (accept < _survival(draft_probs, target_probs, w, drafted.lengths)) & drafted.own
+    num_accepted = (passed * np.arange(1, passed.shape[1] + 1)).max(axis=1, initial=0)
+    kept = w[np.arange(len(w)), num_accepted]
+    return num_accepted, _emit(draft_probs, target_probs, final, num_accepted, drafted.lengths, kept)
+
+
+@dataclass(frozen=True)
+class _Drafted:
+    """What the accept tests read: each drafted token's p and q, times 2^62, and which positions are a row's own.
+
+    The scaling is exact and takes part in no result, except that no product with a subnormal q can round up to q.
+    """
+
+    p: Doubles
+    q: Doubles
+    own: npt.NDArray[np.bool_]
+    lengths: Ints
+
+
+def _drafted(
+    draft_tokens: Ints,
+    draft_probs: Floats,
+    target_probs: Floats,
+    accept: Floats,
+    final: Floats,
+    num_draft_tokens: Ints | None,
+) -> _Drafted:
+    size, gamma = draft_tokens.shape
+    vocab = target_probs.shape[-1]
+    lengths = np.full(size, gamma) if num_draft_tokens is None else np.asarray(num_draft_tokens, np.int64)
+    shapes = [a.shape for a in (draft_probs, target_probs, accept, final, lengths)]
+    due = [(size, gamma, vocab), (size, gamma + 1, vocab), (size, gamma), (size,), (size,)]
+    if shapes != due:
+        raise ValueError(f"expected shapes {due} for draft_tokens {(size, gamma)}, got {shapes}: align the arguments")
+    own = np.arange(gamma) < lengths[:, None]
+    _demand("num_draft_tokens", (lengths >= 0) & (lengths <= gamma), f"0 .. {gamma}")
+    _demand("final", (final >= 0) & (final < 1), "[0, 1)")
+    _demand("draft_tokens", ((draft_tokens >= 0) & (draft_tokens < vocab)) | ~own, f"[0, {vocab})")
+    rows, positions = np.arange(size)[:, None], np.arange(gamma)
+    tokens = np.where(own, draft_tokens, 0)
+    with np.errstate(over="ignore"):
+        p = target_probs[rows, positions, tokens] * np.float64(2.0**62)
+        q = draft_probs[rows, positions, tokens] * np.float64(2.0**62)
+    return _Drafted(p, q, own, lengths)
+
+
+def _demand(what: str, holds: npt.NDArray[np.bool_], domain: str) -> None:
+    if not holds.all():
+        row = int(np.argwhere(~holds)[0][0])
+        raise ValueError(f"expected {what} in {domain}, got a value outside it in row {row}: correct the argument")
+
+
+def _joint_weights(drafted: _Drafted) -> Doubles:
+    size, gamma = drafted.p.shape
+    w = np.ones((size, gamma + 1))
+    for i in range(gamma):
+        p, q = w[:, i] * drafted.p[:, i], drafted.q[:, i]
+        with np.errstate(over="ignore", invalid="ignore"):
+            ratio = np.divide(p, q, out=(p > 0).astype(np.float64), where=q > 0)
+        w[:, i + 1] = np.minimum(ratio, 1)
+    return w
+
+
+def _survival(draft_probs: Floats, target_probs: Floats, w: Doubles, lengths: Ints) -> Doubles:
+    h = w[:, 1:].copy()
+    rows, positions = np.nonzero(np.arange(1, h.shape[1]) < lengths[:, None])
+    positions += 1
+    weights = w[rows, positions]
+    owed = masses(Weights(target_probs, draft_probs, rows, positions, weights))
+    failed = owed + (1 - weights)
+    h[rows, positions - 1] = np.divide(owed, failed, out=np.ones(len(owed)), where=failed > 0)
+    return h
+
+
+def _emit(
+    draft_probs: Floats, target_probs: Floats, final: Floats, num_accepted: Ints, lengths: Ints, kept: Doubles | None
+) -> Ints:
+    """Draw from (kept p - q)+ after a rejection, from p after none or where that residual is empty."""
+    bits = np.ldexp(final.astype(np.float64), 64).astype(np.uint64)
+    next_token = np.empty(len(bits), np.int64)
+    rejected = np.flatnonzero(num_accepted < lengths)
+    scale = None if kept is None else kept[rejected]
+    residual = Weights(target_probs, draft_probs, rejected, num_accepted[rejected], scale)
+    next_token[rejected], totals = draw(residual, bits[rejected])
+    plain = np.concatenate([np.flatnonzero(num_accepted == lengths), rejected[totals == 0]])
+    bonus = Weights(target_probs, None, plain, num_accepted[plain], None)
+    next_token[plain], totals = draw(bonus, bits[plain])
+    if not totals.all():
+        row = int(plain[totals == 0][0])
+        raise ValueError(f"expected a target row with mass to draw from in row {row}, got zeros: pass probabilities")
+    return next_token

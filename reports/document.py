@@ -1,0 +1,120 @@
+"""Whatever a run found is one JSON document, and reading it back gives the same report."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from specverify.errors import ConfigError
+
+__all__ = ["SCHEMA_VERSION", "Report"]
+
+SCHEMA_VERSION: Final = "1.0"
+"""The form that this version writes, described by ``report.schema.json`` beside this file."""
+
+_MARKS: Final = ("schema_version", "tool", "sampler", "verdict", "checks")
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of checking one sampler, as a typed view of the report document.
+
+    Args:
+        document: the document that ``report.schema.json`` describes, made of plain Python values.
+
+    >>> report = Report({"verdict": "conformant", "lossless": True})
+    >>> report.verdict, report.lossless
+    ('conformant', True)
+    """
+
+    document: dict[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        """One of "conformant", "nonconformant" and "inconclusive"."""
+        return str(self.document["verdict"])
+
+    @property
+    def lossless(self) -> bool | None:
+        """Whether the output follows the target; None where the evidence does not decide."""
+        value: bool | None = self.document["lossless"]
+        return value
+
+    @property
+    def rule(self) -> Mapping[str, Any]:
+        """The declared rule, whether it is followed, and the known rules that are not contradicted."""
+        value: Mapping[str, Any] = self.document["rule"]
+        return value
+
+    @property
+    def checks(self) -> list[dict[str, Any]]:
+        """The entry of every check, in the order of the catalogue."""
+        return list(self.document["checks"])
+
+    @property
+    def diagnosis(self) -> list[dict[str, Any]]:
+        """The catalogued faults that the behaviour matches, likeliest first."""
+        return list(self.document["diagnosis"])
+
+    def to_json(self) -> str:
+        """The document as JSON text.
+
+        Raises:
+            ValueError: a number is NaN or infinite, which JSON cannot say.
+        """
+        return json.dumps(self.document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def write(self, path: str | Path) -> None:
+        """Write the document to a UTF-8 file.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        text = self.to_json()
+        try:
+            Path(path).write_text(text, encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise ConfigError(
+                f"cannot write the report to {path}: {error.strerror}; name a file in a folder you can write to."
+            ) from error
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Report":
+        """Read a report that any 1.x version wrote.
+
+        Raises:
+            ConfigError: the file cannot be read, is no JSON, is no report, or has a newer major version.
+        """
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        except OSError as error:
+            raise ConfigError(
+                f"cannot read the report {path}: {error.strerror}; name a file written with --json"
+            ) from error
+        except ValueError as error:
+            raise ConfigError(
+                f"expected a JSON report, but {path} is not JSON ({error}); name a file written with --json"
+            ) from error
+        _require_report(document, path)
+        return cls(document)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _require_report(document: object, path: str | Path) -> None:
+    """Refuse what only looks like a report, or what a later version wrote."""
+    missing = [mark for mark in _MARKS if not isinstance(document, dict) or mark not in document]
+    if missing or not isinstance(document, dict):
+        raise ConfigError(
+            f"expected a specverify report, but {path} has no {missing[0]!r}; name a file written with --json"
+        )
+    version = str(document["schema_version"])
+    known = SCHEMA_VERSION.split(".")[0]
+    if version.split(".")[0] != known:
+        raise ConfigError(
+            f"expected a report of version {known}.x, but {path} has version {version}; "
+            "read it with the specverify that wrote it"
+        )

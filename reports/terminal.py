@@ -1,0 +1,209 @@
+"""A person who reads only the first line knows the verdict and what it is worth; failures come next, passes last.
+
+Every view here is made from the report document alone, so that a stored report reads exactly as the run did.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TextIO
+
+from .text import columns, number, scientific, wrap
+
+__all__ = ["render", "wants_color"]
+
+_COLORS: Final = {"conformant": "32", "nonconformant": "31", "inconclusive": "33"}
+_FAILED: Final = ("failed", "error")
+_SHOWN_CELLS: Final = 3
+_SHOWN_ROWS: Final = 4
+_SHOWN_TOKENS: Final = 8
+_LIKELY: Final = 0.05
+
+Document = Mapping[str, Any]
+
+
+def render(document: Document, *, verbose: bool = False, color: bool = False) -> str:
+    """The text view of a report, at most 100 columns wide where words can be broken.
+
+    Args:
+        document: a report document.
+        verbose: add a table of every check.
+        color: mark the verdict with a terminal colour.
+
+    Returns:
+        lines joined by newlines, with one at the end.
+    """
+    sections = [
+        _headline(document, color),
+        _facts(document),
+        _failures(document["checks"]),
+        _diagnosis(document["diagnosis"]),
+        _counterexample(document["counterexample"]),
+        _table(document["checks"]) if verbose else [],
+        _warnings(document["warnings"]),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def wants_color(stream: TextIO) -> bool:
+    """Whether a stream is a terminal whose user has not declined colour (NO_COLOR, TERM=dumb)."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _headline(document: Document, color: bool) -> list[str]:
+    """Verdict, what it says, and what it is worth."""
+    verdict = document["verdict"]
+    sentence = {"conformant": _conformant, "nonconformant": _nonconformant, "inconclusive": _inconclusive}[verdict]
+    lines = wrap(f"{document['sampler']['name']}: {verdict.upper()}. {sentence(document)}")
+    if color:
+        lines[0] = lines[0].replace(verdict.upper(), f"\033[1;{_COLORS[verdict]}m{verdict.upper()}\033[0m", 1)
+    return lines
+
+
+def _conformant(document: Document) -> str:
+    also = f" and its own rule ({document['rule']['declared']})" if document["rule"]["conforms"] else ""
+    alarms = scientific(document["options"]["alpha"])
+    return f"Its output follows the target{also}; {_power(document)}; false alarms at most {alarms} per run."
+
+
+def _nonconformant(document: Document) -> str:
+    """What is wrong, worst first: the output, the form of what is returned, the rule, the list of known failures."""
+    failed = {check["scope"] for check in document["checks"] if check["status"] in _FAILED}
+    if document["lossless"] is False:
+        what = "Its output does not follow the target"
+    elif "contract" in failed:
+        what = "What it returns breaks the contract of a sampler"
+    elif document["rule"]["conforms"] is False:
+        also = "Its output follows the target, but it" if document["lossless"] else "It"
+        what = f"{also} does not follow the rule it declares ({document['rule']['declared']})"
+    else:
+        what = "A check failed, or an entry among the known failures is no longer true"
+    alarms = scientific(document["options"]["alpha"])
+    return f"{what}; a correct sampler is called so with probability at most {alarms} per run."
+
+
+def _inconclusive(document: Document) -> str:
+    target = document["options"]["target_tv"]
+    if not document["summary"]["ran"]:
+        return "No check ran, so nothing is known."
+    return f"No fault was proved, but conformance needs a detectable total variation of {target:g}: {_power(document)}."
+
+
+def _power(document: Document) -> str:
+    headline = document["detectable_tv"]
+    if headline["value"] is None:
+        return "no headline case ran to its planned size, so no detectable error can be stated"
+    return (
+        f"an error of total variation {headline['value']:.2g} or more (case {headline['case']}, "
+        f"{headline['cells']} cells) would have been caught with probability {1 - document['options']['beta']:g}"
+    )
+
+
+def _facts(document: Document) -> list[str]:
+    """Coverage, rule, passes by area, precision and run: what puts the verdict in its place."""
+    passed = Counter(check["id"].rpartition("-")[0] for check in document["checks"] if check["status"] == "passed")
+    tolerance = document["tolerance"]
+    facts = {
+        "Checks": document["coverage"],
+        "Rule": _rule(document["rule"], document["lossless"]),
+        "Passed": ", ".join(f"{area} {count}" for area, count in passed.items()),
+        "Precision": f"{tolerance['class']}, allowed total variation {tolerance['allowance']:.2g}",
+        "Run": _run(document["options"], document["timing"]),
+    }
+    if not tolerance["allowance"]:
+        del facts["Precision"]
+    return [line for name, text in facts.items() if text for line in wrap(text, label=f"{name + ':':<11}")]
+
+
+def _rule(rule: Document, lossless: bool | None) -> str:
+    """The declared rule and whether it holds; for a lossless sampler of another rule, which rules it may follow."""
+    outcome = {True: "conforms", False: "does not conform", None: "not decided"}[rule["conforms"]]
+    declared = f"{rule['declared']} (declared): {outcome}" if rule["declared"] else "none declared"
+    if rule["conforms"] or not lossless:
+        return declared
+    return f"{declared}; not contradicted: {', '.join(rule['not_rejected']) or 'none of the known rules'}"
+
+
+def _run(options: Document, timing: Document) -> str:
+    amount = f"{timing['rows']:,} rows in {timing['calls']:,} calls, {timing['total_s']:.1f} s"
+    return f"profile {options['profile']}, seed {options['seed']}, {amount}"
+
+
+def _failures(checks: Sequence[Document]) -> list[str]:
+    """Every failed check with its message and the cells that say most."""
+    lines: list[str] = []
+    for check in checks:
+        if check["status"] in _FAILED:
+            lines += [f"  {check['id']}  {check['title']}", *wrap(check["message"], indent="      ")]
+            lines += [f"      {line}" for line in _evidence(check)]
+    return ["FAILED", *lines] if lines else []
+
+
+def _evidence(check: Document) -> Iterator[str]:
+    facts = [f"case {check['worst_case']}"] if check["worst_case"] else []
+    facts += [f"n {check['n']:,}"] if check["n"] else []
+    facts += [f"p {_tail(check)}"] if check["p_value"] is not None else []
+    facts += [f"log10 E {check['log10_e']:.1f}"] if check["log10_e"] is not None else []
+    if facts:
+        yield ", ".join(facts)
+    cells = list(zip(check["labels"], check["observed"], check["expected"], strict=True))
+    cells.sort(key=lambda cell: -abs(cell[1] - cell[2]) / max(cell[2], 1.0) ** 0.5)
+    for label, observed, expected in cells[:_SHOWN_CELLS]:
+        yield f"{label}: observed {observed:,.0f}, expected {expected:,.1f}"
+
+
+def _diagnosis(candidates: Sequence[Document]) -> list[str]:
+    """What the behaviour looks like, by weight; what is unlikely is left to the document."""
+    likely = [candidate for candidate in candidates if candidate["weight"] >= _LIKELY] or list(candidates[:1])
+    lines: list[str] = []
+    for candidate in likely:
+        lines += wrap(candidate["message"], label=f"  {candidate['fault'] or 'unknown'} ({candidate['weight']:.1%})  ")
+    return ["WHAT IT LOOKS LIKE", *lines] if lines else []
+
+
+def _counterexample(example: Document | None) -> list[str]:
+    """The smallest input, with what should be and what was observed side by side."""
+    if example is None:
+        return []
+    drafted = f"{example['draft']} drafted token{'' if example['draft'] == 1 else 's'}"
+    rows = [("", "exact", "observed")]
+    for quantity, exact in example["expected"].items():
+        observed = example["observed"].get(quantity, {})
+        rows.append((quantity, "", ""))
+        for label, value in exact.items():
+            rows.append((f"  {label}", number(value, ".4f"), number(observed.get(label), ".4f")))
+    return [
+        f"SMALLEST CASE THAT SHOWS IT: {example['case']}, {drafted}",
+        *_law("target p", example["p"]),
+        *_law("draft q", example["q"]),
+        "",
+        *(f"  {line}" for line in columns(rows, left=1)),
+        "",
+        f"  Reproduce: {example['reproduce']}",
+    ]
+
+
+def _law(name: str, rows: Sequence[Sequence[float | str]]) -> list[str]:
+    """The rows of a law; one too large to read is named by its shape."""
+    if any(len(row) > _SHOWN_TOKENS for row in rows):
+        return [f"  {name:<9} {len(rows)} rows of {len(rows[0])}, in the report document"]
+    shown = ["  ".join(map(str, row)) for row in rows[:_SHOWN_ROWS]]
+    more = [f"({len(rows) - _SHOWN_ROWS} more rows in the report document)"] if len(rows) > _SHOWN_ROWS else []
+    return [f"  {'' if index else name:<9} {text}" for index, text in enumerate([*shown, *more])]
+
+
+def _table(checks: Sequence[Document]) -> list[str]:
+    """Every check on one line."""
+    rows = [("id", "status", "worst case", "p", "log10 E", "detectable TV")]
+    for check in checks:
+        numbers = (_tail(check), number(check["log10_e"], ".1f"), number(check["detectable_tv"], ".2g"))
+        rows.append((check["id"], check["status"].replace("_", " "), check["worst_case"] or "-", *numbers))
+    return ["CHECKS", *(f"  {line}" for line in columns(rows, left=3))]
+
+
+def _tail(check: Document) -> str:
+    return "-" if check["p_value"] is None else scientific(check["p_value"])
+
+
+def _warnings(warnings: Sequence[str]) -> list[str]:
+    return [line for warning in warnings for line in wrap(warning, label="Warning: ")]

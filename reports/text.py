@@ -1,0 +1,99 @@
+"""Text that lines up: wrapped paragraphs, columns, and numbers a person can read."""
+
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+__all__ = ["columns", "entries", "hanging", "number", "scientific", "table", "wrap"]
+
+_WIDTH: Final = 100
+
+
+def wrap(text: str, *, indent: str = "", label: str = "") -> list[str]:
+    """Break text at spaces to 100 columns, with its later lines under its first.
+
+    >>> wrap("one two", label="Said: ")
+    ['Said: one two']
+    """
+    first, rest = indent + label, indent + " " * len(label)
+    lines: list[str] = []
+    for paragraph in text.splitlines():
+        lines += textwrap.wrap(
+            paragraph,
+            _WIDTH,
+            initial_indent=rest if lines else first,
+            subsequent_indent=rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return lines
+
+
+def columns(rows: Sequence[Sequence[str]], *, left: int) -> list[str]:
+    """Align rows of equal length: the first ``left`` columns to the left, the others to the right.
+
+    >>> columns([("token", "exact"), ("A", "0.6")], left=1)
+    ['token  exact', 'A        0.6']
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(_justified(row, widths, left)).rstrip() for row in rows]
+
+
+def _justified(row: Sequence[str], widths: Sequence[int], left: int) -> Iterator[str]:
+    for column, (text, width) in enumerate(zip(row, widths, strict=True)):
+        yield text.ljust(width) if column < left else text.rjust(width)
+
+
+def table(rows: Sequence[Sequence[str]], *, left: int) -> str:
+    r"""Give columns as one text that ends its last line.
+
+    >>> table([("n", "tv"), ("10", "0.5")], left=0)
+    ' n   tv\n10  0.5\n'
+    """
+    return "\n".join(columns(rows, left=left)) + "\n"
+
+
+def entries(items: Mapping[str, str]) -> str:
+    r"""Give names with what they stand for, the explanations aligned and wrapped.
+
+    >>> entries({"AB": "two tokens", "SUN": "mirror"})
+    'AB   two tokens\nSUN  mirror\n'
+    """
+    width = max(map(len, items), default=0)
+    return "".join(f"{line}\n" for name, text in items.items() for line in wrap(text, label=f"{name:<{width}}  "))
+
+
+def hanging(text: str) -> str:
+    r"""Break long lines, the rest of each below the text after its label ("Law:  ..."); keep the others as they are.
+
+    >>> hanging("Law:  one\n\nTwo")
+    'Law:  one\n\nTwo\n'
+    """
+    lines: list[str] = []
+    for line in text.splitlines():
+        label = re.match(r" *(?:\w+: +)?", line)
+        margin = label.end() if label else 0
+        lines += wrap(line[margin:], label=line[:margin]) or [""]
+    return "\n".join(lines) + "\n"
+
+
+def number(value: float | None, form: str) -> str:
+    """Format a number, with "-" for one that is not there.
+
+    >>> number(0.25, ".4f"), number(None, ".4f")
+    ('0.2500', '-')
+    """
+    return "-" if value is None else format(value, form)
+
+
+def scientific(value: float) -> str:
+    """Format a small probability as it is written by hand; what no float can hold is below 1e-300.
+
+    >>> scientific(1e-06), scientific(0.0)
+    ('1e-6', '< 1e-300')
+    """
+    if value < 1e-300:
+        return "< 1e-300"
+    digits, _, exponent = f"{value:.2g}".partition("e")
+    return f"{digits}e{int(exponent)}" if exponent else digits

@@ -1,0 +1,123 @@
+"""One call of a verifier: build what it asks for, run it, read what came back, and note what it should not have done.
+
+A wrong output or an exception of the sampler is a finding about the sampler, never a crash of the kit.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from specverify import reading
+from specverify.arrays import IntArray
+from specverify.contract import Verifier
+from specverify.declaring import RANDOMNESS
+from specverify.errors import SpecverifyError
+from specverify.handing import Handed
+from specverify.randomness import global_randomness, seed_globals
+from specverify.reading import OutputFault, on_host, read
+
+__all__ = ["Handed", "OutputFault", "Reply", "SamplerRaised", "call", "global_randomness"]
+
+MAX_FRAMES = 6
+SHOWN_ROWS = 3
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What one call of a verifier came to.
+
+    Attributes:
+        num_accepted: int64 [B], in 0 to the row's own draft length.
+        next_token: int64 [B], the replacement or bonus token; -1 where none was emitted.
+        warnings: What it did beside, such as writing to its arguments.
+    """
+
+    num_accepted: IntArray
+    next_token: IntArray
+    warnings: tuple[str, ...] = ()
+
+
+class SamplerRaised(SpecverifyError):
+    """A verifier raised: the check that called it fails with this message.
+
+    Attributes:
+        message: The traceback shortened to the sampler's own frames, and the input that caused it.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+def call(
+    verifier: Verifier,
+    handed: Handed,
+    draft_tokens: IntArray,
+    num_draft_tokens: IntArray,
+    seed: int,
+    seeds: IntArray | None = None,
+) -> Reply:
+    """Call a verifier once on a batch.
+
+    Around many calls enter global_randomness(): the global generators are then saved and put back once.
+
+    Args:
+        verifier: What to call.
+        handed: The case as this verifier gets it.
+        draft_tokens: int64 [B, G], drawn from handed.case; -1 beyond a row's own length.
+        num_draft_tokens: int64 [B]; less than G only for a verifier that asks for it.
+        seed: In [0, 2**31); everything random in the call follows from it.
+        seeds: int64 [B], the rows' own seeds, to replay single rows; left out, they follow from the seed.
+
+    Raises:
+        OutputFault: What came back breaks the contract.
+        SamplerRaised: The verifier raised.
+
+    Example:
+        >>> import numpy as np
+        >>> from specverify.cases import Case
+        >>> from specverify.contract import verifier
+        >>> case = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
+        >>> accept_all = verifier(lambda draft_tokens: draft_tokens)
+        >>> call(accept_all, Handed(case, accept_all), np.array([[1]]), np.array([1]), seed=0)
+        Reply(num_accepted=array([1]), next_token=array([-1]), warnings=())
+    """
+    batch = handed.batch(draft_tokens, num_draft_tokens, seed, seeds)
+    threads = _torch_threads()
+    unseeded = verifier.asks.isdisjoint(RANDOMNESS)
+    guard: AbstractContextManager[None] = global_randomness() if unseeded else nullcontext()
+    with guard:
+        if unseeded:
+            seed_globals(seed)
+        try:
+            result = on_host(verifier.function(**batch.arguments))
+        except (Exception, SystemExit) as error:
+            raise SamplerRaised(_report(error, handed, draft_tokens, seed)) from error
+    warnings = [f"{verifier.name} changed its argument {name} without mutates=(...)" for name in handed.changed(batch)]
+    if threads is not None and _torch_threads() != threads:
+        warnings.append(f"{verifier.name} changed torch's number of threads from {threads} to {_torch_threads()}")
+    num_accepted, next_token = read(result, draft_tokens, num_draft_tokens, handed.case.vocab_size)
+    return Reply(num_accepted, next_token, tuple(warnings))
+
+
+def _torch_threads() -> int | None:
+    torch = sys.modules.get("torch")
+    return None if torch is None else int(torch.get_num_threads())
+
+
+def _report(error: BaseException, handed: Handed, draft_tokens: IntArray, seed: int) -> str:
+    own = (__file__, reading.__file__)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in own]
+    if len(frames) > MAX_FRAMES:
+        frames = frames[:1] + frames[1 - MAX_FRAMES :]
+    rows = f"{len(draft_tokens)} row(s), draft_tokens {draft_tokens[:SHOWN_ROWS].tolist()}"
+    more = " and so on" if len(draft_tokens) > SHOWN_ROWS else ""
+    lines = [
+        *traceback.format_exception_only(error),
+        *traceback.format_list(frames),
+        f"with case {handed.case.name!r}, seed {seed}, {rows}{more}",
+    ]
+    return "".join(lines)

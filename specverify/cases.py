@@ -1,0 +1,290 @@
+"""A case is a pair of small conditional models, target p and draft q, whose exact laws the kit knows.
+
+Everything that is checked is checked on cases. A case holds one array of rows per position: row ``index`` of array i is
+the law of the next token after the ``index``-th prefix of length i (conditional tables), or the one law of that
+position whatever came before (context-free rows, which may have very large vocabularies). Small cases written with
+fractions keep them, so that exact proofs stay exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from specverify.arrays import FloatArray, IntArray
+from specverify.errors import ConfigError
+
+__all__ = ["MAX_VOCAB_SIZE", "Case", "Prefix", "Row"]
+
+MAX_VOCAB_SIZE = 262144
+MAX_TABLE_CELLS = 4_000_000
+TOLERANCE = 1e-9
+
+Prefix = tuple[int, ...]
+Row = Sequence[Fraction] | Sequence[float]
+_Exact = tuple[npt.NDArray[np.object_], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A target p and a draft q whose exact laws are known.
+
+    Use :meth:`from_rows` or :meth:`from_table`; both refuse what is not a distribution.
+
+    Attributes:
+        name: Short unique name, shown in reports.
+        target: num_draft_tokens + 1 arrays of float64 [n_i, V]; n_i is V**i for a contextual case, else 1.
+        draft: num_draft_tokens arrays of the same form.
+        description: One line: what the case is good for.
+        ragged: Whether the rows of one batch have draft lengths from 0 to num_draft_tokens.
+
+    Example:
+        >>> case = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
+        >>> case.target_row(()), case.vocab_size
+        ((Fraction(3, 5), Fraction(2, 5)), 2)
+    """
+
+    name: str
+    target: tuple[FloatArray, ...]
+    draft: tuple[FloatArray, ...]
+    description: str = ""
+    ragged: bool = False
+    _exact_target: _Exact | None = field(default=None, repr=False)
+    _exact_draft: _Exact | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_rows(
+        cls,
+        name: str,
+        target: Sequence[Any] | FloatArray,
+        draft: Sequence[Any] | FloatArray,
+        *,
+        num_draft_tokens: int,
+        description: str = "",
+        ragged: bool = False,
+    ) -> Case:
+        """Build a case whose rows ignore the tokens before them.
+
+        Args:
+            name: Short unique name.
+            target: One row of V probabilities for all positions, or num_draft_tokens + 1 rows. Numbers, fractions or
+                strings such as "3/5"; when none is a float the case is exact.
+            draft: One row, or num_draft_tokens rows.
+            num_draft_tokens: Length gamma of the draft, 0 or more.
+            description: One line: what the case is good for.
+            ragged: Whether the rows of one batch have draft lengths from 0 to num_draft_tokens.
+
+        Raises:
+            ConfigError: A row is no distribution, or the rows do not fit together.
+
+        Example:
+            >>> Case.from_rows("coin", [0.5, 0.5], [0.9, 0.1], num_draft_tokens=2).target[2].tolist()
+            [[0.5, 0.5]]
+        """
+        _check_length(name, num_draft_tokens)
+        p = [[row] for row in _per_position(name, "target", target, num_draft_tokens + 1)]
+        q = [[row] for row in _per_position(name, "draft", draft, num_draft_tokens)]
+        return cls._build(name, p, q, description, ragged)
+
+    @classmethod
+    def from_table(
+        cls,
+        name: str,
+        target: Mapping[Prefix, Sequence[Any]],
+        draft: Mapping[Prefix, Sequence[Any]],
+        *,
+        num_draft_tokens: int,
+        description: str = "",
+        ragged: bool = False,
+    ) -> Case:
+        """Build a case whose rows depend on the tokens before them.
+
+        Args:
+            name: Short unique name.
+            target: Row of V probabilities for every prefix of up to num_draft_tokens tokens (a tuple of token ids).
+            draft: Likewise for every shorter prefix; rows of longer prefixes are not used.
+            num_draft_tokens: Length gamma of the draft, 0 or more.
+            description: One line: what the case is good for.
+            ragged: Whether the rows of one batch have draft lengths from 0 to num_draft_tokens.
+
+        Raises:
+            ConfigError: A prefix is missing, a row is no distribution, or the table is too large.
+
+        Example:
+            >>> rows = {(): [1, 0], (0,): [0, 1], (1,): ["1/2", "1/2"]}
+            >>> Case.from_table("flip", rows, rows, num_draft_tokens=1).target_row((0,))
+            (Fraction(0, 1), Fraction(1, 1))
+        """
+        _check_length(name, num_draft_tokens)
+        size = _vocab_size(name, target)
+        if size ** (num_draft_tokens + 1) > MAX_TABLE_CELLS:
+            raise ConfigError(
+                f"case {name!r}: expected a table of at most {MAX_TABLE_CELLS} cells, got V={size} with "
+                f"num_draft_tokens={num_draft_tokens}; use fewer tokens or Case.from_rows"
+            )
+        p = [_level(name, "target", target, size, length) for length in range(num_draft_tokens + 1)]
+        q = [_level(name, "draft", draft, size, length) for length in range(num_draft_tokens)]
+        return cls._build(name, p, q, description, ragged)
+
+    @classmethod
+    def _build(cls, name: str, p: list[list[Any]], q: list[list[Any]], description: str, ragged: bool) -> Case:
+        exact = all(_is_exact(row) for level in (*p, *q) for row in level)
+        size = len(p[0][0])
+        if not 1 <= size <= MAX_VOCAB_SIZE:
+            raise ConfigError(f"case {name!r}: expected 1 to {MAX_VOCAB_SIZE} tokens, got {size}")
+        target, draft = (
+            tuple(_array(name, model, level, size, exact) for level in levels)
+            for model, levels in (("target", p), ("draft", q))
+        )
+        return cls(
+            name,
+            tuple(_frozen(rows) for rows in target),
+            tuple(_frozen(rows) for rows in draft),
+            description,
+            ragged,
+            target if exact else None,
+            draft if exact else None,
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of tokens V."""
+        return int(self.target[0].shape[1])
+
+    @property
+    def num_draft_tokens(self) -> int:
+        """Number of drafted tokens, gamma."""
+        return len(self.draft)
+
+    @property
+    def contextual(self) -> bool:
+        """Whether the rows depend on the tokens before them."""
+        return any(len(rows) > 1 for rows in self.target)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the rows are known as fractions."""
+        return self._exact_target is not None
+
+    def row_index(self, tokens: IntArray) -> IntArray:
+        """Number the prefixes ``tokens`` int64 [..., i] as the rows of array i are numbered: int64 [...]."""
+        index = np.zeros(tokens.shape[:-1], dtype=np.int64)
+        if self.contextual:
+            for position in range(tokens.shape[-1]):
+                index = index * self.vocab_size + tokens[..., position]
+        return index
+
+    def target_row(self, prefix: Prefix) -> Row:
+        """Give p(. | prefix), as fractions when the case is exact."""
+        return self._row(self._exact_target or self.target, prefix)
+
+    def draft_row(self, prefix: Prefix) -> Row:
+        """Give q(. | prefix), as fractions when the case is exact."""
+        return self._row(self._exact_draft or self.draft, prefix)
+
+    def replace_rows(self, target: Sequence[FloatArray], draft: Sequence[FloatArray]) -> Case:
+        """Make the same case with other float rows of the same shapes, such as the law of rounded inputs."""
+        p, q = (tuple(_frozen(rows) for rows in model) for model in (target, draft))
+        return replace(self, target=p, draft=q, _exact_target=None, _exact_draft=None)
+
+    def permuted(self, order: Sequence[int], name: str) -> Case:
+        """Make the same case with its tokens renamed: token v is what token ``order[v]`` was."""
+        if sorted(order) != list(range(self.vocab_size)):
+            raise ConfigError(f"case {name!r}: expected an order of 0..{self.vocab_size - 1}, got {list(order)}")
+        target, draft, exact_target, exact_draft = (
+            None if model is None else tuple(self._reordered(rows, list(order)) for rows in model)
+            for model in (self.target, self.draft, self._exact_target, self._exact_draft)
+        )
+        assert target is not None
+        assert draft is not None
+        return replace(
+            self, name=name, target=target, draft=draft, _exact_target=exact_target, _exact_draft=exact_draft
+        )
+
+    def _reordered(self, rows: npt.NDArray[Any], order: list[int]) -> npt.NDArray[Any]:
+        size, depth = self.vocab_size, 1
+        while size ** (depth - 1) < len(rows):
+            depth += 1
+        return rows.reshape((size,) * depth)[np.ix_(*[order] * depth)].reshape(rows.shape)
+
+    def _row(self, model: Sequence[npt.NDArray[Any]], prefix: Prefix) -> Row:
+        index = int(self.row_index(np.asarray(prefix, dtype=np.int64)))
+        return tuple(model[len(prefix)][index].tolist())
+
+
+def _per_position(name: str, model: str, rows: Sequence[Any] | FloatArray, wanted: int) -> list[Any]:
+    if len(rows) == 0:
+        if wanted == 0:
+            return []
+        raise ConfigError(f"case {name!r}: expected a {model} row of at least one token, got none")
+    if isinstance(rows[0], str) or np.ndim(rows[0]) == 0:
+        return [rows] * wanted
+    if len(rows) != wanted:
+        raise ConfigError(f"case {name!r}: expected one {model} row or {wanted} of them, got {len(rows)}")
+    return list(rows)
+
+
+def _level(name: str, model: str, table: Mapping[Prefix, Sequence[Any]], size: int, length: int) -> list[Any]:
+    rows = []
+    for prefix in product(range(size), repeat=length):
+        if prefix not in table:
+            raise ConfigError(f"case {name!r}: expected a {model} row for prefix {prefix}, got none")
+        rows.append(table[prefix])
+    return rows
+
+
+def _vocab_size(name: str, target: Mapping[Prefix, Sequence[Any]]) -> int:
+    if () not in target:
+        raise ConfigError(f"case {name!r}: expected a target row for the empty prefix (), got none")
+    return len(target[()])
+
+
+def _check_length(name: str, num_draft_tokens: int) -> None:
+    if isinstance(num_draft_tokens, bool) or not isinstance(num_draft_tokens, int) or num_draft_tokens < 0:
+        raise ConfigError(f"case {name!r}: expected num_draft_tokens to be an integer >= 0, got {num_draft_tokens!r}")
+
+
+def _is_exact(row: Sequence[Any]) -> bool:
+    return not isinstance(row, np.ndarray) and all(isinstance(value, (int, Fraction, str)) for value in row)
+
+
+def _array(name: str, model: str, level: list[Any], size: int, exact: bool) -> npt.NDArray[Any]:
+    rows = np.empty((len(level), size), dtype=object if exact else np.float64)
+    for index, row in enumerate(level):
+        if len(row) != size:
+            raise ConfigError(f"case {name!r}: expected every row to have {size} tokens, got a {model} row of {len(row)}")
+        try:
+            rows[index] = [Fraction(value) for value in row] if exact else _floats(row)
+        except (ValueError, TypeError, ZeroDivisionError) as error:
+            raise ConfigError(f"case {name!r}: expected numbers in {model} row {index}, got {error}") from None
+        _check_distribution(name, model, index, rows[index], exact)
+    return rows
+
+
+def _floats(row: Sequence[Any]) -> FloatArray:
+    if isinstance(row, np.ndarray):
+        return np.asarray(row, dtype=np.float64)
+    return np.array([float(Fraction(value)) if isinstance(value, str) else float(value) for value in row])
+
+
+def _check_distribution(name: str, model: str, index: int, row: npt.NDArray[Any], exact: bool) -> None:
+    total = sum(row) if exact else float(row.sum())
+    if not all(row >= 0):
+        bad = int(np.flatnonzero(~(row >= 0))[0])
+        raise ConfigError(
+            f"case {name!r}: expected probabilities >= 0 in {model} row {index}, got {row[bad]} at token {bad}"
+        )
+    if (total != 1) if exact else not abs(total - 1) <= TOLERANCE:
+        raise ConfigError(f"case {name!r}: expected {model} row {index} to sum to 1, got {total}; normalise it")
+
+
+def _frozen(rows: npt.NDArray[Any]) -> FloatArray:
+    array = np.array(rows, dtype=np.float64)
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,104 @@
+"""Whoever types a command gets an answer in plain words and an exit status that a script can trust.
+
+Exit status: 0 conformant, 1 nonconformant (or a known failure that no longer holds), 2 wrong use or a sampler that
+cannot be loaded, 3 inconclusive or nothing ran, 130 interrupted. The commands are in ``specverify.commands``; nothing
+of the engine is imported before a command needs it.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+import specverify
+from specverify.errors import SpecverifyError
+
+__all__ = ["main"]
+
+_PROFILES: Final = ("quick", "ci", "release")
+_LISTS: Final = ("samplers", "checks", "faults", "cases", "rules")
+_TARGET: Final = "package.module:name, path/to/file.py:name, or a name from 'specverify list samplers'"
+_STATUS: Final = "exit status: 0 conformant, 1 nonconformant, 2 wrong use or load error, 3 inconclusive or nothing ran"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: the arguments after the program's name; those of the process when left out.
+
+    Returns:
+        the exit status.
+    """
+    arguments = _parser().parse_args(argv)
+    from specverify.commands import COMMANDS
+
+    try:
+        return COMMANDS[arguments.command](arguments)
+    except SpecverifyError as error:
+        print(f"specverify: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("specverify: interrupted, nothing was decided", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="specverify",
+        description="Decide whether a speculative-decoding sampler follows its target distribution.",
+        epilog=_STATUS,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"specverify {specverify.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_check(commands.add_parser("check", help="check a sampler", epilog=_STATUS, allow_abbrev=False))
+    _add_list(commands.add_parser("list", help="list what there is", allow_abbrev=False))
+    _add_explain(commands.add_parser("explain", help="explain a check, fault or rule", allow_abbrev=False))
+    _add_power(commands.add_parser("power", help="say what would be caught with how many samples", allow_abbrev=False))
+    return parser
+
+
+def _add_check(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="TARGET", help=_TARGET)
+    _add_plan(parser)
+    parser.add_argument("--seed", type=int, default=0, help="root of all randomness: same seed, same counts (0)")
+    parser.add_argument("--json", metavar="FILE", help="write the report document; - for standard output")
+    parser.add_argument("--known-failures", metavar="FILE", help="TOML file of tolerated failures, with reasons")
+    parser.add_argument("--time-limit", type=float, metavar="S", help="after so many seconds, end as inconclusive")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show every check, not the failed ones alone")
+
+
+def _add_plan(parser: argparse.ArgumentParser) -> None:
+    """Add the options that set the plan of a run, for 'check' and for 'power TARGET'."""
+    parser.add_argument("--profile", choices=_PROFILES, default="quick", help="how many samples (quick)")
+    parser.add_argument("--alpha", type=float, default=1e-6, help="most that false alarms may be per run (1e-6)")
+    parser.add_argument("--target-tv", type=float, metavar="TV", help="detectable total variation needed")
+    parser.add_argument("--only", type=_ids, default=(), metavar="ID,...", help="run these checks only")
+    parser.add_argument("--require", choices=("lossless", "rule"), help="what the verdict rests on (rule, if declared)")
+    parser.add_argument("--samples", type=int, metavar="N", help="samples of a headline case (the profile's)")
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=_LISTS, metavar="WHAT", help=", ".join(_LISTS))
+    parser.add_argument("--json", action="store_true", help="print JSON: name to description")
+
+
+def _add_explain(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="id or name of a check, fault or rule")
+
+
+def _add_power(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="TARGET", nargs="?", help=f"plan of a whole run: {_TARGET}")
+    parser.add_argument("--cells", type=int, metavar="K", help="one check with K cells")
+    parser.add_argument("--tv", type=float, metavar="TV", help="with --cells: samples that catch this total variation")
+    parser.add_argument("--checks", type=int, default=64, metavar="M", help="with --cells: checks sharing alpha (64)")
+    _add_plan(parser)
+
+
+def _ids(text: str) -> tuple[str, ...]:
+    return tuple(part for part in (piece.strip() for piece in text.split(",")) if part)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

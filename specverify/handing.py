@@ -1,0 +1,218 @@
+"""What a verifier gets: rows rounded to its dtype, gathered for each batch, and private unless it is read-only.
+
+The rows of a case are laid out once as one table per argument, position after position, with a last row for the places
+beyond a row's own draft. A batch is then one index array, and one gather (one copy) per argument.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from specverify.arrays import FloatArray, IntArray
+from specverify.cases import Case
+from specverify.contract import Verifier
+from specverify.errors import ContractError, SamplerLoadError
+from specverify.randomness import BONUS, Uniforms, draw_uniforms, make_generator, row_seeds, stream
+from specverify.rounding import Form, law_of, rounded
+from specverify.sampling import CaseSampler
+
+__all__ = ["Batch", "Handed"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one call passes, and what the kit keeps to see whether it was changed.
+
+    Attributes:
+        arguments: What is passed, by parameter name.
+        integers: The kit's own copy of the integer arguments.
+        target_index: int64 [B, G + 1], row of the target's table for every place; None for the plain block of rows.
+        draft_index: int64 [B, G] likewise.
+    """
+
+    arguments: dict[str, Any]
+    integers: dict[str, IntArray]
+    target_index: IntArray | None
+    draft_index: IntArray | None
+
+
+class Handed:
+    """A case as one verifier gets it.
+
+    Args:
+        case: The case to hand over.
+        verifier: Its framework, device and dtype decide the form, its parameters what is built.
+
+    Attributes:
+        case: The case of the law that is then the null: the given one in float64, else that of the rounded rows (of
+            the probabilities where both forms are asked for). Drafts are to be drawn from it.
+
+    Raises:
+        SamplerLoadError: It is a torch verifier, and torch is not installed.
+        ContractError: Torch cannot use its device.
+
+    Example:
+        >>> from specverify.contract import verifier
+        >>> case = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
+        >>> half = verifier(dtype="float16")(lambda draft_tokens, draft_probs, target_probs: None)
+        >>> Handed(case, half).case.target[0].round(5).tolist()
+        [[0.6001, 0.3999]]
+    """
+
+    def __init__(self, case: Case, verifier: Verifier) -> None:
+        self.verifier = verifier
+        self._check_device()
+        self._tables: dict[str, Any] = {}
+        target = self._lay_out("target", case.target, np.full((1, case.vocab_size), 1 / case.vocab_size))
+        draft = self._lay_out("draft", case.draft, np.zeros((1, case.vocab_size)))
+        self.case = case if verifier.dtype == "float64" else case.replace_rows(target, draft)
+        self._bonus = CaseSampler(self.case) if "bonus_tokens" in verifier.asks else None
+        # A prefix's number is a sum of tokens times place values; those are read off the prefixes with a single 1.
+        unit = np.eye(case.num_draft_tokens, dtype=np.int64)
+        lengths = range(case.num_draft_tokens + 1)
+        self._places = np.stack([case.row_index(unit[:, :length]) for length in lengths], axis=1)
+        self._starts = np.cumsum([0, *(len(rows) for rows in case.target)])
+
+    def batch(
+        self, draft_tokens: IntArray, num_draft_tokens: IntArray, seed: int, seeds: IntArray | None = None
+    ) -> Batch:
+        """Build the arguments of one call.
+
+        Args:
+            draft_tokens: int64 [B, G], -1 beyond a row's own length.
+            num_draft_tokens: int64 [B], each row's own length.
+            seed: The call's seed, in [0, 2**31).
+            seeds: int64 [B], the rows' own seeds; left out, they follow from the seed.
+        """
+        verifier, asks = self.verifier, self.verifier.asks
+        integers = {"draft_tokens": draft_tokens, "num_draft_tokens": num_draft_tokens}
+        if "seeds" in asks:
+            integers["seeds"] = row_seeds(seed, len(draft_tokens)) if seeds is None else seeds
+        if "bonus_tokens" in asks:
+            integers["bonus_tokens"] = self._bonus_tokens(draft_tokens, num_draft_tokens, seed, integers.get("seeds"))
+        batch = Batch({}, integers, *self._index(draft_tokens, num_draft_tokens))
+        for name in asks & integers.keys():
+            batch.arguments[name] = self._private(integers[name])
+        for name in self._tables:
+            batch.arguments[name] = self._rows(name, batch)
+        if "seed" in asks:
+            batch.arguments["seed"] = seed
+        if "generator" in asks:
+            batch.arguments["generator"] = make_generator(seed, verifier.framework, verifier.device)
+        if "uniforms" in asks:
+            drawn = draw_uniforms(seed, len(draft_tokens), self.case.num_draft_tokens, verifier.dtype)
+            batch.arguments["uniforms"] = Uniforms(self._placed(drawn.accept), self._placed(drawn.final))
+        return batch
+
+    def changed(self, batch: Batch) -> list[str]:
+        """Name the arguments that the verifier changed without having declared it."""
+        if self.verifier.readonly:
+            return []
+        expected = {name: array for name, array in batch.integers.items() if name in batch.arguments}
+        names = (expected.keys() | self._tables.keys()) - self.verifier.mutates
+        return sorted(
+            name
+            for name in names
+            if not self._same(batch.arguments[name], expected[name] if name in expected else self._view(name, batch))
+        )
+
+    def _lay_out(self, model: str, levels: tuple[FloatArray, ...], padding: FloatArray) -> tuple[FloatArray, ...]:
+        """Make the tables of one model, and give the law of what is handed over."""
+        law = levels
+        forms: tuple[Form, Form] = ("logits", "probs")  # the law of the probabilities counts where both are asked for
+        for form in forms:
+            if f"{model}_{form}" in self.verifier.asks:
+                handed = [rounded(rows, self.verifier.dtype, form) for rows in (*levels, padding)]
+                self._tables[f"{model}_{form}"] = self._placed(np.concatenate(handed))
+                law = tuple(law_of(rows, form) for rows in handed[:-1])
+        return law
+
+    def _index(
+        self, draft_tokens: IntArray, num_draft_tokens: IntArray
+    ) -> tuple[IntArray, IntArray] | tuple[None, None]:
+        length = draft_tokens.shape[1]
+        ragged = bool((num_draft_tokens < length).any())
+        if not (ragged or self.case.contextual):
+            return None, None
+        target = np.maximum(draft_tokens, 0) @ self._places + self._starts[:-1]
+        draft = target[:, :-1]
+        if ragged:
+            place = np.arange(length + 1)
+            draft = np.where(place[:-1] >= num_draft_tokens[:, None], self._starts[-2], draft)
+            target = np.where(place > num_draft_tokens[:, None], self._starts[-1], target)
+        return target, draft
+
+    def _view(self, name: str, batch: Batch) -> Any:
+        """Give the rows of an argument without copying where that is possible."""
+        table = self._tables[name]
+        index = batch.target_index if name.startswith("target") else batch.draft_index
+        if index is not None:
+            return table.take(index, axis=0) if isinstance(table, np.ndarray) else table[self._placed(index)]
+        block = table[:-1]
+        shape = (len(batch.integers["draft_tokens"]), *block.shape)
+        return np.broadcast_to(block, shape) if isinstance(block, np.ndarray) else block.expand(shape)
+
+    def _rows(self, name: str, batch: Batch) -> Any:
+        view = self._view(name, batch)
+        if not isinstance(view, np.ndarray):
+            return view.clone() if batch.target_index is None else view
+        if self.verifier.readonly:
+            view.flags.writeable = False
+            return view
+        return np.array(view) if batch.target_index is None else view
+
+    def _private(self, array: IntArray) -> Any:
+        copy = np.array(array, order="C")
+        copy.flags.writeable = not self.verifier.readonly or self.verifier.framework == "torch"
+        return self._placed(copy)
+
+    def _bonus_tokens(
+        self, draft_tokens: IntArray, num_draft_tokens: IntArray, seed: int, seeds: IntArray | None
+    ) -> IntArray:
+        assert self._bonus is not None
+        if seeds is not None:  # then a row's bonus, too, must follow from its own seed wherever the row stands
+            rows = zip(draft_tokens[:, None], num_draft_tokens[:, None], seeds.tolist(), strict=True)
+            return np.concatenate([self._bonus_tokens(draft, length, own, None) for draft, length, own in rows])
+        nothing = np.full_like(num_draft_tokens, -1)
+        rng = stream(seed, BONUS)
+        trace = self._bonus.complete(draft_tokens, num_draft_tokens, num_draft_tokens, nothing, rng)
+        tokens: IntArray = trace.completed[np.arange(len(draft_tokens)), num_draft_tokens]
+        return tokens
+
+    def _placed(self, array: npt.NDArray[Any]) -> Any:
+        """Move a private array to the verifier's framework, its device and, for floats, its dtype."""
+        if self.verifier.framework == "numpy":
+            return array.astype(self.verifier.dtype, copy=False) if array.dtype.kind == "f" else array
+        import torch
+
+        dtype = getattr(torch, self.verifier.dtype) if array.dtype.kind == "f" else torch.int64
+        return torch.from_numpy(array).to(device=self.verifier.device, dtype=dtype)
+
+    def _same(self, argument: Any, expected: Any) -> bool:
+        if self.verifier.framework == "numpy":
+            return np.array_equal(argument, expected)
+        import torch
+
+        expected = expected if torch.is_tensor(expected) else self._placed(expected)
+        return bool(argument.shape == expected.shape and torch.equal(argument, expected))
+
+    def _check_device(self) -> None:
+        if self.verifier.framework == "numpy":
+            return
+        try:
+            import torch
+        except ImportError:
+            raise SamplerLoadError(
+                f"verifier {self.verifier.name!r} needs torch, which is not installed: pip install 'specverify[torch]'"
+            ) from None
+        try:
+            torch.empty(0, device=self.verifier.device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            raise ContractError(
+                f"verifier {self.verifier.name!r}: expected a device that torch can use here, got "
+                f'{self.verifier.device!r} ({str(error).splitlines()[0]}); declare device="cpu" or install torch for it'
+            ) from None

@@ -1,0 +1,158 @@
+"""Rows and calls must not share randomness: fair tokens are compared at every distance between rows and between calls.
+
+Both cases give fair random bits per row under any lossless rule. For one distance d the comparisons of rows i and i + d
+form a forest, so their results are mutually independent and the number of equal (or mirrored) pairs is exactly
+binomial. The law itself comes first: a missing token would otherwise read as "rows repeat".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from specverify.arrays import IntArray
+from specverify.cases import Case
+from specverify.evidence import binomial_p, gof
+from specverify.menu import coin_case, flat_case
+
+__all__ = ["CALLS", "Finding", "between_calls", "between_rows", "cases", "find", "within_calls"]
+
+CALLS = 512
+FLAT_TOKENS = 256
+FINGERPRINT = 8  # tokens of eight bits; two calls agree on all of them with probability 2**-64
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Result of one dependence check on one case.
+
+    Attributes:
+        check: Id of the check.
+        case: Name of the case.
+        p_value: Valid p-value, corrected for all the distances looked at.
+        n: Comparisons behind the worst distance.
+        observed: Equal pairs seen there.
+        expected: Equal pairs due there.
+        message: What it looks like, for people.
+    """
+
+    check: str
+    case: str
+    p_value: float
+    n: int
+    observed: float
+    expected: float
+    message: str
+
+    @property
+    def key(self) -> str:
+        """Give the unique name."""
+        return f"{self.check} on {self.case}"
+
+
+def cases() -> tuple[tuple[Case, int], ...]:
+    """Give the cases of the independence stage and the largest number of rows per call of each."""
+    return (coin_case(), 256), (flat_case(), 128)
+
+
+def find(tokens: IntArray, case: Case) -> list[Finding]:
+    """Run every dependence check that a case and its batch size allow.
+
+    Args:
+        tokens: int64 [calls, rows], the first token of each row.
+        case: One of :func:`cases`.
+
+    Returns:
+        One finding a check; calls of one row say nothing about rows.
+    """
+    fair = int((case.target[0][0] > 0).sum())
+    found = [between_calls(tokens, case.name, fair)]
+    if tokens.shape[1] > 1:
+        found += [between_rows(tokens, case.name, fair), within_calls(tokens, case.name, fair)]
+    return found
+
+
+def between_rows(tokens: IntArray, case: str, fair: int) -> Finding:
+    """Compare the rows of each call at every distance.
+
+    Args:
+        tokens: int64 [calls, rows], each fair on 0 .. fair - 1 and at least two rows.
+        case: Name of the case.
+        fair: Number of equally likely tokens.
+
+    Returns:
+        The finding of SV-IND-001 for the most suspicious distance.
+    """
+    rows = tokens.shape[1]
+    return _worst("SV-IND-001", case, "rows", fair, [(d, tokens[:, d:], tokens[:, :-d]) for d in range(1, rows)])
+
+
+def between_calls(tokens: IntArray, case: str, fair: int) -> Finding:
+    """Compare the calls, row by row, at every distance; long calls that repeat exactly are found whatever the distance.
+
+    Args:
+        tokens: int64 [calls, rows], each fair on 0 .. fair - 1.
+        case: Name of the case.
+        fair: Number of equally likely tokens.
+
+    Returns:
+        The finding of SV-IND-002 for the most suspicious distance.
+    """
+    calls, rows = tokens.shape
+    found = _worst("SV-IND-002", case, "calls", fair, [(d, tokens[d:], tokens[:-d]) for d in range(1, calls)])
+    if fair == FLAT_TOKENS and rows >= FINGERPRINT:
+        _, counts = np.unique(tokens[:, :FINGERPRINT], axis=0, return_counts=True)
+        repeats = int(calls - len(counts))
+        chance = calls * (calls - 1) / 2 * float(fair) ** -FINGERPRINT
+        if repeats and chance < found.p_value:
+            text = f"{repeats} of {calls} calls with different seeds repeat the tokens of an earlier call"
+            return Finding("SV-IND-002", case, chance, calls, repeats, 0.0, text)
+    return found
+
+
+def within_calls(tokens: IntArray, case: str, fair: int) -> Finding:
+    """Compare how often the lower half of the tokens comes in each call with its binomial law.
+
+    Args:
+        tokens: int64 [calls, rows], each fair on 0 .. fair - 1.
+        case: Name of the case.
+        fair: Number of equally likely tokens, even.
+
+    Returns:
+        The finding of SV-IND-003.
+    """
+    calls, rows = tokens.shape
+    heads = (tokens < fair // 2).sum(axis=1)
+    counts = np.bincount(heads, minlength=rows + 1)
+    fit = gof(counts, _fair_binomial(rows))
+    spread, due = float(heads.var()), rows / 4
+    word = "too evenly" if spread < due else "too unevenly"
+    text = f"tokens are spread {word} over the rows of a call: variance {spread:.3g} per call, expected {due:.3g}"
+    return Finding("SV-IND-003", case, fit.p_value, calls, spread, due, text)
+
+
+def _worst(check: str, case: str, what: str, fair: int, pairs: list[tuple[int, IntArray, IntArray]]) -> Finding:
+    """Find the distance with the smallest p-value and correct it for the number of distances and comparisons."""
+    found = [
+        (float(binomial_p(seen, a.size, 1 / fair)), int(seen), a.size, distance, word)
+        for distance, a, b in pairs
+        for word, seen in _matches(a, b, fair)
+    ]
+    p_value, seen, size, distance, word = min(found)
+    share, due = seen / size, 1 / fair
+    text = f"{what} at distance {distance} are {word} in {share:.2%} of {size} comparisons, expected {due:.2%}"
+    return Finding(check, case, min(1.0, p_value * len(found)), size, seen, size / fair, text)
+
+
+def _matches(a: IntArray, b: IntArray, fair: int) -> Iterator[tuple[str, int]]:
+    yield "equal", int((a == b).sum())
+    if fair > 2:  # of two tokens, mirrored means unequal: the two-sided test sees it
+        yield "mirrored", int((a + b == fair - 1).sum())
+
+
+def _fair_binomial(n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    from scipy.stats import binom
+
+    return np.asarray(binom.pmf(np.arange(n + 1), n, 0.5), dtype=np.float64)

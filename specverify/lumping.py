@@ -1,0 +1,186 @@
+"""A case with many tokens is seen as a small one whose exact law is enumerated; no null probability is written by hand.
+
+Tokens are lumped into cells that never straddle p = q. The token rule on such cells is exactly the token rule on tokens
+seen through the cells, so the same enumeration serves two tokens and a quarter of a million. Other rules are enumerated
+where every token is a cell of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from specverify.arrays import BoolArray, FloatArray, IntArray
+from specverify.cases import Case
+from specverify.partition import identity, index, ratio, ties
+from specverify.reference import Rule, outcome_law
+from specverify.trace import Trace
+
+__all__ = ["Law", "Lumping", "View", "block_law", "lump", "rule_law"]
+
+MAX_IDENTITY = 8  # vocabularies up to this size are never lumped
+MAX_DRAFTS = 1024  # drafts enumerated for one rule on one case
+MAX_BLOCKS = 200_000  # completed blocks enumerated for one case
+NEGLIGIBLE = 1e-15  # weights below this are rounding, not probability
+
+
+@dataclass(frozen=True)
+class View:
+    """A trace with its tokens lumped, and which rows were rejected where rounding decides.
+
+    Attributes:
+        trace: The lumped trace.
+        tied: bool [n]; the draft at the stop, or the token put in its place, has p and q equal to within rounding.
+    """
+
+    trace: Trace
+    tied: BoolArray
+
+
+@dataclass(frozen=True)
+class Law:
+    """All possible outcomes and their exact probabilities: a view with a weight float64 [n] for each row."""
+
+    view: View
+    weights: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Lumping:
+    """How the tokens of a case are lumped, and the small case that results.
+
+    Attributes:
+        case: The small case, tokens being cells.
+        labels: For each position, what each cell holds.
+        tables: For each position int64 [V], the cell of each token; None when nothing is lumped.
+        tied: For each drafted position bool [n_i, K], cells where p and q agree to within rounding.
+    """
+
+    case: Case
+    labels: tuple[tuple[str, ...], ...]
+    tables: tuple[IntArray, ...] | None
+    tied: tuple[BoolArray, ...]
+
+    def view(self, trace: Trace) -> View:
+        """See a trace of the full case through the cells."""
+        if self.tables is not None:
+            trace = replace(
+                trace,
+                draft_tokens=self._columns(trace.draft_tokens),
+                completed=self._columns(trace.completed),
+                next_token=self._at_stop(trace.next_token, trace.num_accepted),
+            )
+        return View(trace, self._tied(trace))
+
+    def _columns(self, tokens: IntArray) -> IntArray:
+        assert self.tables is not None
+        columns = [np.where(tokens[:, i] < 0, -1, self.tables[i][tokens[:, i]]) for i in range(tokens.shape[1])]
+        return np.stack(columns, axis=1) if columns else tokens
+
+    def _at_stop(self, tokens: IntArray, stops: IntArray) -> IntArray:
+        assert self.tables is not None
+        result = tokens.copy()
+        for position, table in enumerate(self.tables):
+            here = (stops == position) & (tokens >= 0)
+            result[here] = table[tokens[here]]
+        return result
+
+    def _tied(self, trace: Trace) -> BoolArray:
+        tied = np.zeros(len(trace), dtype=np.bool_)
+        for position, band in enumerate(self.tied):
+            here = np.flatnonzero(trace.rejected & (trace.num_accepted == position))
+            rows = band[self.case.row_index(trace.draft_tokens[here, :position])]
+            each = np.arange(len(here))
+            replaced = trace.next_token[here]
+            tied[here] = rows[each, trace.draft_tokens[here, position]] | (rows[each, replaced] & (replaced >= 0))
+        return tied
+
+
+def lump(case: Case, cells: int, tau: float) -> Lumping | None:
+    """Lump the tokens of a case into about ``cells`` cells per position.
+
+    Args:
+        case: Any case.
+        cells: Cells aimed at for each position; vocabularies of up to 8 tokens are kept as they are.
+        tau: Relative tolerance within which rounding decides whether p exceeds q.
+
+    Returns:
+        The lumping, or None for a contextual case of more tokens (its laws do not survive lumping).
+    """
+    if case.vocab_size <= MAX_IDENTITY:
+        names = identity(case.target[0][0]).labels
+        bands = tuple(ties(p, q, tau) for p, q in zip(case.target, case.draft, strict=False))
+        return Lumping(case, (names,) * (case.num_draft_tokens + 1), None, bands)
+    if case.contextual:
+        return None
+    parts = [ratio(p[0], q[0], cells, tau) for p, q in zip(case.target, case.draft, strict=False)]
+    last = case.target[-1][0]
+    parts.append(ratio(last, case.draft[-1][0], cells, tau) if case.draft else index(last, cells))
+    width = max(len(part.probs) for part in parts)
+    target = [_padded(part.sums(p[0]), width) for part, p in zip(parts, case.target, strict=True)]
+    draft = [_padded(part.sums(q[0]), width) for part, q in zip(parts, case.draft, strict=False)]
+    tied = tuple(ties(p, q, tau) for p, q in zip(target, draft, strict=False))
+    small = case.replace_rows(target, draft)
+    return Lumping(small, tuple(p.labels for p in parts), tuple(p.table for p in parts), tied)
+
+
+def _padded(row: FloatArray, width: int) -> FloatArray:
+    return np.pad(row, (0, width - len(row)))[None, :]
+
+
+@lru_cache(maxsize=512)
+def rule_law(rule: Rule, lumping: Lumping) -> Law | None:
+    """Enumerate what a rule does on a lumped case: every (draft, accepted length, next token) and its probability.
+
+    Args:
+        rule: A verification rule of the reference, or an edited one.
+        lumping: The lumped case. Where tokens were lumped the law is that of the token rule only.
+
+    Returns:
+        The law, or None when there are too many drafts to enumerate.
+    """
+    case = lumping.case
+    if case.vocab_size**case.num_draft_tokens > MAX_DRAFTS:
+        return None
+    lengths = range(case.num_draft_tokens + 1) if case.ragged else [case.num_draft_tokens]
+    rows: list[list[int]] = []
+    weights: list[float] = []
+    for length in lengths:
+        padding = [-1] * (case.num_draft_tokens - length)
+        law = outcome_law(rule, case.target_row, case.draft_row, length)
+        for (draft_tokens, num_accepted, next_token), weight in law.items():
+            if weight > NEGLIGIBLE:
+                rows.append([*draft_tokens, *padding, length, num_accepted, -1 if next_token is None else next_token])
+                weights.append(float(weight) / len(lengths))
+    table = np.array(rows, dtype=np.int64)
+    nothing = np.full((len(rows), case.num_draft_tokens + 1), -1, dtype=np.int64)
+    trace = Trace(table[:, :-3], table[:, -3], table[:, -2], table[:, -1], nothing)
+    return Law(replace(lumping, tables=None).view(trace), np.array(weights))
+
+
+@lru_cache(maxsize=512)
+def block_law(lumping: Lumping) -> Law | None:
+    """Enumerate the target's joint law of a completed block, the law due under any lossless rule.
+
+    Args:
+        lumping: The lumped case.
+
+    Returns:
+        The law of num_draft_tokens + 1 tokens (in ``completed``), or None when there are too many blocks.
+    """
+    case = lumping.case
+    if case.vocab_size ** (case.num_draft_tokens + 1) > MAX_BLOCKS:
+        return None
+    blocks, weights = np.zeros((1, 0), dtype=np.int64), np.ones(1)
+    for rows in case.target:
+        law = rows[case.row_index(blocks)]
+        weights = (weights[:, None] * law).ravel()
+        token = np.tile(np.arange(case.vocab_size), len(blocks))[:, None]
+        blocks = np.hstack([np.repeat(blocks, case.vocab_size, axis=0), token])
+    none = np.full(len(blocks), -1, dtype=np.int64)
+    zero = np.zeros(len(blocks), dtype=np.int64)
+    trace = Trace(np.full((len(blocks), case.num_draft_tokens), -1, dtype=np.int64), zero, zero, none, blocks)
+    return Law(View(trace, zero.astype(np.bool_)), weights)

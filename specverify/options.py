@@ -1,0 +1,135 @@
+"""What a run was asked for, checked before any sampler runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from specverify.checks import CATALOGUE
+from specverify.contract import Verifier
+from specverify.errors import ConfigError
+from specverify.nearest import did_you_mean
+from specverify.schedule import PROFILES
+
+__all__ = ["MISS", "Options"]
+
+MISS = 0.1
+"""Probability beta of missing an error of the stated detectable size."""
+
+MAX_SEED = 2**63
+ALWAYS = ("SV-STR-001", "SV-ALL-001")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a run; see :func:`specverify.check` for their meaning.
+
+    Attributes:
+        profile: "quick", "ci" or "release".
+        seed: Root of every random number of the run.
+        alpha: Error budget of the whole run.
+        target_tv: Total variation that must be detectable for "conformant".
+        only: Ids of the checks asked for; empty means all.
+        require: "lossless" or "rule", what the verdict depends on.
+        samples: Rows of every case, or None for those of the profile.
+        known_failures: Reasons by check id.
+        time_limit: Seconds after which the run ends, or None.
+        target: What names the sampler on the command line.
+    """
+
+    profile: str
+    seed: int
+    alpha: float
+    target_tv: float
+    only: tuple[str, ...]
+    require: str
+    samples: int | None
+    known_failures: Mapping[str, str]
+    time_limit: float | None
+    target: str
+
+    @classmethod
+    def checked(
+        cls,
+        verifier: Verifier,
+        *,
+        profile: str = "quick",
+        seed: int = 0,
+        alpha: float = 1e-6,
+        target_tv: float | None = None,
+        only: Sequence[str] = (),
+        require: str | None = None,
+        samples: int | None = None,
+        known_failures: Mapping[str, str] | None = None,
+        time_limit: float | None = None,
+        target: str | None = None,
+    ) -> Options:
+        """Fill in the defaults and refuse what makes no sense.
+
+        Raises:
+            ConfigError: In one line: what was expected, what was got, what to do.
+        """
+        if profile not in PROFILES:
+            close = did_you_mean(str(profile), PROFILES)
+            raise ConfigError(f"expected a profile of {', '.join(PROFILES)}, got {profile!r}{close}")
+        if isinstance(only, str):
+            only = only.split(",")
+        reasons = dict(known_failures or {})
+        for name in (*only, *reasons):
+            _known_id(name)
+        for name, reason in reasons.items():
+            if not isinstance(reason, str) or not reason.strip():
+                raise ConfigError(f"expected a reason for the known failure {name}, got {reason!r}; say why it is known")
+        return cls(
+            profile=profile,
+            seed=_integer("seed", seed, 0, MAX_SEED - 1),
+            alpha=_number("alpha", alpha, "between 0 and 1, such as 1e-6"),
+            target_tv=_number("target_tv", PROFILES[profile].target_tv if target_tv is None else target_tv, "between 0 and 1"),
+            only=tuple(only),
+            require=_requirement(verifier, require),
+            samples=None if samples is None else _integer("samples", samples, 1, 10**9),
+            known_failures=reasons,
+            time_limit=None if time_limit is None else _seconds(time_limit),
+            target=target or verifier.name,
+        )
+
+    def selects(self, check: str) -> bool:
+        """Say whether a check was asked for; structure and combined evidence always are."""
+        return not self.only or check in self.only or check in ALWAYS
+
+
+def _known_id(name: str) -> None:
+    if name not in CATALOGUE:
+        close = did_you_mean(name, CATALOGUE)
+        raise ConfigError(f"expected the id of a check, got {name!r}{close}; `specverify list checks` shows all")
+
+
+def _requirement(verifier: Verifier, require: str | None) -> str:
+    if require is None:
+        return "lossless" if verifier.rule is None else "rule"
+    if require not in ("lossless", "rule"):
+        raise ConfigError(f"expected require to be 'lossless' or 'rule', got {require!r}")
+    if require == "rule" and verifier.rule is None:
+        raise ConfigError(
+            f"expected a declared rule for require='rule', got none from {verifier.name}; declare it with @verifier(rule=...)"
+        )
+    return require
+
+
+def _integer(name: str, value: object, least: int, most: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value.__index__() <= most:
+        raise ConfigError(f"expected {name} to be an integer from {least} to {most}, got {value!r}")
+    return int(value.__index__())
+
+
+def _number(name: str, value: object, domain: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        raise ConfigError(f"expected {name} to be a number {domain}, got {value!r}")
+    return float(value)
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value or math.isinf(value):
+        raise ConfigError(f"expected time_limit to be a positive number of seconds, got {value!r}")
+    return float(value)

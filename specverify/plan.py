@@ -1,0 +1,102 @@
+"""A plan fixes before any data what is run, how often, and which share of the error budget each test has.
+
+Half of the budget alpha goes to the combined e-value, which may be looked at whenever one likes; the other half to the
+tests at the planned n. What was not planned cannot spend it, and what is not planned cannot pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from specverify import independence
+from specverify.checks import CATALOGUE
+from specverify.contract import Verifier, as_verifier
+from specverify.options import MISS, Options
+from specverify.power import check_level, detectable_tv
+from specverify.running import CaseRun
+from specverify.schedule import Planned, schedule
+from specverify.tolerance import TIE_TOLERANCE
+
+__all__ = ["Plan", "plan"]
+
+_DEPENDENCE = ("SV-IND-001", "SV-IND-002", "SV-IND-003")
+_STAGE = (*_DEPENDENCE, "SV-RPL-001")
+
+
+@dataclass
+class Plan:
+    """What will be run for one sampler, and the level of every check in it.
+
+    Attributes:
+        verifier: The sampler.
+        options: What was asked for.
+        runs: The cases with their partition probes.
+        stage: The cases of the independence stage, empty when none of its checks was asked for.
+        num_checks: Tests that share the budget, m.
+    """
+
+    verifier: Verifier
+    options: Options
+    runs: list[CaseRun]
+    stage: list[CaseRun]
+    num_checks: int
+
+    @property
+    def level(self) -> float:
+        """Give the level of the chi-square tail of one check: alpha / (2 * 3 * m)."""
+        return check_level(self.options.alpha, self.num_checks)
+
+    @property
+    def share(self) -> float:
+        """Give the p-value at which one check alone proves a fault: alpha / (2 m)."""
+        return self.options.alpha / (2 * self.num_checks)
+
+    @property
+    def rows(self) -> int:
+        """Give the rows of the whole plan."""
+        return sum(run.planned.rows for run in (*self.runs, *self.stage))
+
+    @property
+    def rule(self) -> str | None:
+        """Give the rule whose laws are asserted, or None."""
+        return self.verifier.rule if self.options.require == "rule" else None
+
+    def describe(self) -> list[dict[str, Any]]:
+        """List what would be caught: check, case, n (rows; conditional checks see fewer events), cells, detectable_tv."""
+        rows = []
+        for run in self.runs:
+            for probe in run.probes.probes:
+                cells = len(probe.probs) - 1
+                tv = detectable_tv(run.planned.rows, cells, self.level, MISS)
+                rows.append(
+                    {"check": probe.check, "case": run.name, "n": run.planned.rows, "cells": cells, "detectable_tv": tv}
+                )
+        return rows
+
+
+def plan(sampler: Callable[..., Any], **options: Any) -> Plan:
+    """Plan a run without running it; the options are those of :func:`specverify.check`.
+
+    Raises:
+        SpecverifyError: The sampler or an option is wrong.
+    """
+    verifier = as_verifier(sampler)
+    chosen = Options.checked(verifier, **options)
+    tau = TIE_TOLERANCE[verifier.dtype]
+    rule = verifier.rule if chosen.require == "rule" else None
+    partitions = [check for check in CATALOGUE if check not in _STAGE and chosen.selects(check)]
+    planned = schedule(verifier, chosen.profile, chosen.samples) if partitions else []
+    runs = [CaseRun(case, verifier, rule, tau, chosen.seed, chosen.selects) for case in planned]
+    stage = []
+    if any(chosen.selects(check) for check in _STAGE):
+        stage = [CaseRun(case, verifier, rule, tau, chosen.seed, chosen.selects) for case in _stage(verifier)]
+    tests = sum(len(run.counts) for run in (*runs, *stage))
+    tests += len(stage) * sum(chosen.selects(check) for check in _DEPENDENCE)
+    return Plan(verifier, chosen, runs, stage, max(1, tests))
+
+
+def _stage(verifier: Verifier) -> list[Planned]:
+    rows = [(case, min(most, verifier.max_batch or most)) for case, most in independence.cases()]
+    return [Planned(case, "stage", batch * independence.CALLS, batch, False) for case, batch in rows]

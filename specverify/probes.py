@@ -1,0 +1,186 @@
+"""A probe is one check on one case: a partition of the trace space whose null probabilities are known exactly.
+
+The cell of a trace is defined once, as a function of the trace. Its null probability is found by sending the exactly
+enumerated law of the case through that same function, so the two cannot disagree, whatever the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from specverify.arrays import FloatArray, IntArray
+from specverify.cases import Case
+from specverify.lumping import Law, Lumping, View, block_law, lump, rule_law
+from specverify.partition import Partition, identity, index, mass, ratio
+from specverify.reference import RULES, Rule
+from specverify.trace import Trace
+from specverify.views import Question, block_question, outcome_question, rule_questions
+
+__all__ = ["CaseProbes", "Probe"]
+
+FIRST_TOKEN_CELLS = 16
+RULE_CELLS = 8
+MAX_BLOCK_CELLS = 128
+MAX_CELLS = 512  # cells of one probe; more are merged
+MAX_OUTCOME_SPACE = 2**20
+IMPOSSIBLE = 1e-9  # null probability lent to what cannot happen, so that one rounding accident convicts nobody
+
+
+@dataclass(frozen=True, eq=False)
+class Probe:
+    """One check on one case.
+
+    Attributes:
+        case: Name of the case.
+        question: What is asked of a trace.
+        labels: What each cell holds.
+        probs: float64 [K], exact null probability of each cell; the last cell holds what cannot happen.
+        lookup: int64, from the question's answer to the cell.
+    """
+
+    case: str
+    question: Question
+    labels: tuple[str, ...]
+    probs: FloatArray
+    lookup: IntArray
+
+    @property
+    def check(self) -> str:
+        """Give the id of the check."""
+        return self.question.check
+
+    @property
+    def key(self) -> str:
+        """Give the unique name, such as ``SV-ACC-001@1 on W402``."""
+        at = "" if self.question.position is None else f"@{self.question.position}"
+        return f"{self.check}{at} on {self.case}"
+
+    def count(self, views: dict[str, View]) -> IntArray:
+        """Count the rows of a trace in each cell: int64 [K]."""
+        answers = self.question.ask(views[self.question.lens])
+        answers = np.minimum(answers[answers >= 0], len(self.lookup) - 1)
+        return np.bincount(self.lookup[answers], minlength=len(self.probs))
+
+    def recount(self, answers: IntArray) -> IntArray:
+        """Give the cell counts from the counts of all answers, int64 [number of answers] to int64 [K]."""
+        cells = self.lookup[np.minimum(np.arange(len(answers)), len(self.lookup) - 1)]
+        return np.bincount(cells, weights=answers, minlength=len(self.probs)).astype(np.int64)
+
+
+class CaseProbes:
+    """All partition probes of one case, and the views of a trace that they count.
+
+    Args:
+        case: The case whose law is the null law: that of the arrays as they were handed over.
+        tau: Relative tolerance within which rounding decides whether p exceeds q.
+        rule: Name of the declared rule, or None: then the rule checks do not apply.
+
+    Example:
+        >>> case = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
+        >>> sorted({probe.check for probe in CaseProbes(case, 1e-12, None).probes})
+        ['SV-JNT-001', 'SV-TOK-001']
+    """
+
+    def __init__(self, case: Case, tau: float, rule: str | None) -> None:
+        self.case = case
+        self.tau = tau
+        self.rule_lens = lump(case, RULE_CELLS, tau)
+        width = case.num_draft_tokens + 1
+        small = case.vocab_size**width <= MAX_BLOCK_CELLS
+        self.block_lens = self.rule_lens if small else lump(case, int(MAX_BLOCK_CELLS ** (1 / width)) - 1, tau)
+        self.outcome_space = 0 if self.rule_lens is None else _outcome_space(self.rule_lens)
+        made = (*self._first_token(), self._block(), *self._rule(rule))
+        self.probes = tuple(probe for probe in made if probe is not None)
+
+    def views(self, trace: Trace) -> dict[str, View]:
+        """See a trace of the case through every lens."""
+        views = {"token": View(trace, np.zeros(len(trace), dtype=np.bool_))}
+        if self.rule_lens is not None:
+            views["rule"] = self.rule_lens.view(trace)
+        if self.block_lens is not None:
+            views["block"] = views["rule"] if self.block_lens is self.rule_lens else self.block_lens.view(trace)
+        return views
+
+    def law(self, rule: Rule) -> Law | None:
+        """Enumerate a rule on the case; None where its law cannot be known: lumped tokens, any rule but token."""
+        lens = self.rule_lens
+        if lens is None or (lens.tables is not None and rule is not RULES["token"]):
+            return None
+        return rule_law(rule, lens)
+
+    def outcome_probe(self, rule: Rule) -> Probe | None:
+        """Make the probe of the joint law of (draft, accepted length, next token) under a rule."""
+        law, lens = self.law(rule), self.rule_lens
+        if law is None or lens is None or len(law.weights) > MAX_CELLS:
+            return None
+        return self._sent(outcome_question(lens), law)
+
+    def count_outcomes(self, views: dict[str, View]) -> IntArray:
+        """Count every whole outcome of a trace: int64 [outcome_space], which is empty where tokens are lumped."""
+        if self.rule_lens is None or not self.outcome_space:
+            return np.zeros(0, dtype=np.int64)
+        answers = outcome_question(self.rule_lens).ask(views["rule"])
+        return np.bincount(answers[answers >= 0], minlength=self.outcome_space)
+
+    def outcome_probs(self, law: Law) -> FloatArray:
+        """Give the probability of every whole outcome under a law: float64 [outcome_space]."""
+        assert self.rule_lens is not None
+        answers = outcome_question(self.rule_lens).ask(law.view)
+        inside = answers >= 0
+        return np.bincount(answers[inside], weights=law.weights[inside], minlength=self.outcome_space)
+
+    def _first_token(self) -> Iterator[Probe | None]:
+        target = self.case.target[0][0]
+        if self.case.vocab_size <= FIRST_TOKEN_CELLS:
+            yield self._token_probe("SV-TOK-001", identity(target))
+            return
+        if self.case.draft:
+            yield self._token_probe("SV-TOK-001", ratio(target, self.case.draft[0][0], FIRST_TOKEN_CELLS, self.tau))
+        yield self._token_probe("SV-TOK-002", mass(target, FIRST_TOKEN_CELLS))
+        yield self._token_probe("SV-TOK-003", index(target, FIRST_TOKEN_CELLS))
+
+    def _token_probe(self, check: str, part: Partition) -> Probe | None:
+        ask: Callable[[View], IntArray] = lambda view: part.table[view.trace.completed[:, 0]]  # noqa: E731
+        question = Question(check, None, "token", ask, part.labels.__getitem__)
+        return _made(self.case.name, question, np.arange(len(part.probs)), part.probs)
+
+    def _block(self) -> Probe | None:
+        lens = self.block_lens
+        law = block_law(lens) if lens is not None and self.case.num_draft_tokens else None
+        return None if lens is None or law is None else self._sent(block_question(lens), law)
+
+    def _rule(self, rule: str | None) -> Iterator[Probe | None]:
+        law = None if rule is None else self.law(RULES[rule])
+        if rule is None or law is None or self.rule_lens is None:
+            return
+        yield self.outcome_probe(RULES[rule])
+        for question in rule_questions(self.rule_lens):
+            yield self._sent(question, law)
+
+    def _sent(self, question: Question, law: Law) -> Probe | None:
+        return _made(self.case.name, question, question.ask(law.view), law.weights)
+
+
+def _made(case: str, question: Question, answers: IntArray, weights: FloatArray) -> Probe | None:
+    """Send a law through a question; None when fewer than two answers are possible: then there is nothing to test."""
+    inside = answers >= 0
+    summed = np.bincount(answers[inside], weights=weights[inside], minlength=1)
+    possible = np.flatnonzero(summed > 0)
+    if len(possible) < 2:
+        return None
+    cells = min(len(possible), MAX_CELLS)
+    lookup = np.full(len(summed) + 1, cells, dtype=np.int64)
+    lookup[possible] = np.arange(len(possible)) % cells
+    probs = np.bincount(lookup[possible], weights=summed[possible])
+    probs = np.append(probs / probs.sum() * (1 - IMPOSSIBLE), IMPOSSIBLE)
+    labels = [question.label(int(answer)) for answer in possible[:cells]]
+    return Probe(case, question, (*labels, "cannot happen"), probs, lookup)
+
+
+def _outcome_space(lens: Lumping) -> int:
+    size, full = lens.case.vocab_size, lens.case.num_draft_tokens
+    space = (size + 1) ** (full + 1) * (full + 1)
+    return space if lens.tables is None and space <= MAX_OUTCOME_SPACE else 0

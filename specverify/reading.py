@@ -1,0 +1,180 @@
+"""What a verifier returned is read strictly: anything the contract does not name is a fault, with its first row shown.
+
+Two forms are read. ``tokens`` int [B, at most G + 1]: the accepted prefix, one replacement or bonus token, then -1. The
+pair ``(num_accepted, next_token)``, int [B] each (a trailing axis of length 1 is dropped): next_token is -1 where none
+was emitted.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from specverify.arrays import BoolArray, IntArray
+from specverify.errors import SpecverifyError
+
+__all__ = ["OutputFault", "on_host", "read"]
+
+_KINDS = {"f": "floats", "b": "booleans", "c": "complex numbers", "U": "strings", "S": "strings"}
+_FORMS = "tokens [B, at most G+1] or the pair (num_accepted [B], next_token [B])"
+SHOWN = 8
+
+
+class OutputFault(SpecverifyError):
+    """What a verifier returned breaks the contract: the structure check fails with this message.
+
+    Attributes:
+        message: One line: which row, what came back, what was expected.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+def on_host(result: object) -> object:
+    """Bring torch tensors, also inside a tuple or list, to the host as NumPy arrays; torch is never imported for it.
+
+    Example:
+        >>> on_host(([1], [2]))
+        ([1], [2])
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return result
+    if isinstance(result, tuple):
+        return tuple(map(on_host, result))
+    if isinstance(result, list) and result and isinstance(result[0], torch.Tensor):
+        return [on_host(row) for row in result]
+    if not isinstance(result, torch.Tensor):
+        return result
+    host = result.detach().cpu()
+    return (host.float() if host.dtype is torch.bfloat16 else host).numpy()  # NumPy has no bfloat16
+
+
+def read(
+    result: object, draft_tokens: IntArray, num_draft_tokens: IntArray, vocab_size: int
+) -> tuple[IntArray, IntArray]:
+    """Read either return form of a verifier.
+
+    In the tokens form the last token of a row is its replacement or bonus and the ones before it are the accepted
+    prefix, except where the tokens are exactly the row's whole draft: then all are accepted and nothing follows.
+
+    Args:
+        result: What the verifier returned, with tensors on the host.
+        draft_tokens: int64 [B, G], -1 beyond a row's own length.
+        num_draft_tokens: int64 [B].
+        vocab_size: Number of tokens V.
+
+    Returns:
+        num_accepted int64 [B] and next_token int64 [B] (-1: none), both private.
+
+    Raises:
+        OutputFault: It is neither form, or a row holds what the contract excludes.
+
+    Example:
+        >>> draft, lengths = np.array([[0, 1], [2, 0]]), np.array([2, 2])
+        >>> read([[0, 2, -1], [2, 0, 1]], draft, lengths, 3)
+        (array([1, 2]), array([2, 1]))
+    """
+    if isinstance(result, tuple):
+        return _read_pair(result, draft_tokens, num_draft_tokens, vocab_size)
+    return _read_tokens(result, draft_tokens, num_draft_tokens, vocab_size)
+
+
+def _read_pair(
+    result: tuple[object, ...], draft: IntArray, lengths: IntArray, vocab_size: int
+) -> tuple[IntArray, IntArray]:
+    if len(result) != 2:
+        _fault(f"got a tuple of {len(result)}, expected {_FORMS}")
+    accepted, following = (
+        _vector(value, name, len(draft)) for name, value in zip(("num_accepted", "next_token"), result, strict=True)
+    )
+    bad = (accepted < 0) | (accepted > lengths)
+    if bad.any():
+        row = int(bad.argmax())
+        _fault(f"{_row(row, draft)}: got num_accepted {accepted[row]}, expected 0 to {lengths[row]}, its draft length")
+    _check_range(following[:, None], "next_token", draft, vocab_size)
+    return accepted.astype(np.int64), following.astype(np.int64)
+
+
+def _read_tokens(result: object, draft: IntArray, lengths: IntArray, vocab_size: int) -> tuple[IntArray, IntArray]:
+    rows, length = draft.shape
+    given = _integers(result, "tokens")
+    if given.ndim != 2 or len(given) != rows or given.shape[1] > length + 1:
+        _fault(f"got tokens of shape {list(given.shape)}, expected [{rows}, at most {length + 1}], padded with -1")
+    _check_range(given, "tokens", draft, vocab_size)
+    tokens = np.full((rows, length + 1), -1, dtype=np.int64)
+    tokens[:, : given.shape[1]] = given
+    real = tokens >= 0
+    count = np.add.reduce(real, axis=1, dtype=np.int64)
+    same = np.add.reduce(np.logical_and.accumulate(tokens[:, :-1] == draft, axis=1), axis=1, dtype=np.int64)
+    whole = (count == lengths) & (same >= lengths)
+    accepted = np.where(whole, lengths, np.maximum(count - 1, 0))
+    padding = np.logical_or.reduce(real[:, 1:] > real[:, :-1], axis=1)
+    if (padding | (count > lengths + 1) | (same < accepted)).any():
+        _check_rows(padding, tokens, draft, "expected -1 only after the last token")
+        _check_rows(count > lengths + 1, tokens, draft, "expected at most one token more than its draft has")
+        _check_rows(same < accepted, tokens, draft, "expected every token but the last to be the drafted one")
+    following = np.where(whole | (count == 0), -1, tokens[np.arange(rows), np.maximum(count - 1, 0)])
+    return accepted, following
+
+
+def _vector(value: object, name: str, rows: int) -> npt.NDArray[Any]:
+    array = _integers(value, name)
+    if array.shape not in ((rows,), (rows, 1)):
+        _fault(
+            f"got {name} of shape {list(array.shape)}, expected [{rows}]; a tuple is read as (num_accepted, next_token)"
+        )
+    return array.reshape(rows)
+
+
+def _integers(value: object, name: str) -> npt.NDArray[Any]:
+    if value is None:
+        _fault(f"got None for {name}, expected {_FORMS}; is a return statement missing?")
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # whatever a foreign array type raises
+        _fault(f"got {type(value).__name__} for {name} that is no array ({error}), expected {_FORMS}, padded with -1")
+    if array.size == 0 and array.ndim > 0:
+        return array.astype(np.int64)  # an empty list has no integers to show
+    if array.dtype.kind not in "iu":
+        _fault(f"got {_describe(value, array)} for {name}, expected integers: {_FORMS}")
+    return array
+
+
+def _describe(value: object, array: npt.NDArray[Any]) -> str:
+    if array.dtype.kind == "O":
+        inner = array.flat[0] if array.ndim else value
+        return type(value).__name__ if inner is value else f"{type(value).__name__} of {type(inner).__name__}"
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        return "NaN"
+    return f"{_KINDS.get(array.dtype.kind, str(array.dtype))} such as {array.flat[0].item()!r}"
+
+
+def _check_range(tokens: npt.NDArray[Any], name: str, draft: IntArray, vocab_size: int) -> None:
+    if tokens.min(initial=0) < -1 or tokens.max(initial=0) >= vocab_size:
+        bad = np.logical_or.reduce((tokens < -1) | (tokens >= vocab_size), axis=1)
+        _check_rows(bad, tokens, draft, f"expected -1 to {vocab_size - 1}", name)
+
+
+def _check_rows(bad: BoolArray, tokens: npt.NDArray[Any], draft: IntArray, expected: str, name: str = "tokens") -> None:
+    if bad.any():
+        row = int(bad.argmax())
+        _fault(f"{_row(row, draft)}: got {name} {_shown(tokens[row])}, {expected}")
+
+
+def _row(row: int, draft: IntArray) -> str:
+    return f"row {row} (draft_tokens {_shown(draft[row])})"
+
+
+def _shown(tokens: npt.NDArray[Any]) -> str:
+    items = [str(token) for token in tokens[:SHOWN].tolist()]
+    return f"[{', '.join(items + ['...'] * (len(tokens) > SHOWN))}]"
+
+
+def _fault(message: str) -> NoReturn:
+    raise OutputFault(message)

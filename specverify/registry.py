@@ -1,0 +1,114 @@
+"""A sampler is named by where it is written or by a registered name, and becomes a Verifier."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+
+from specverify.contract import Verifier, as_verifier
+from specverify.errors import SamplerLoadError, SpecverifyError
+from specverify.importing import find_attribute, import_file, import_module
+from specverify.nearest import did_you_mean
+
+__all__ = ["load", "names"]
+
+GROUP = "specverify.samplers"
+
+BUILT_IN = {
+    "reference": ("specverify.adapters.builtin:reference", "token rule, the exact NumPy kernel"),
+    "reference-block": ("specverify.adapters.builtin:reference_block", "block rule, the exact NumPy kernel"),
+    "naive-redraw": ("specverify.adapters.builtin:naive_redraw", "wrong on purpose: redraws from the target (K02)"),
+    "transformers": (
+        "specverify.adapters.transformers:speculative_sampling",
+        "Hugging Face transformers, _speculative_sampling (extra: transformers)",
+    ),
+}
+"""Name to where it is written and what it is. These names come before entry points of the same name."""
+
+NEEDS = {"transformers": ("torch", "transformers")}
+"""The packages that a built-in needs; its extra has its name."""
+
+
+def names() -> dict[str, str]:
+    """Give every registered name with a one-line description; nothing is imported for it.
+
+    Example:
+        >>> names()["reference"]
+        'token rule, the exact NumPy kernel'
+    """
+    installed = {point.name: f"installed, {point.value}" for point in entry_points(group=GROUP)}
+    return installed | {name: description for name, (_, description) in BUILT_IN.items()}
+
+
+def load(target: str) -> Verifier:
+    """Find a sampler by its name.
+
+    Args:
+        target: "package.module:attribute", "path/to/file.py:attribute" (attributes may be dotted), or a registered
+            name. Modules are looked for in the working directory too; a file may import its neighbours.
+
+    Raises:
+        SamplerLoadError: There is nothing of that name, or it cannot be imported; one line says what to do.
+        ContractError: It was found, and its declaration breaks the contract.
+
+    Example:
+        >>> load("reference").rule
+        'token'
+    """
+    where, colon, attribute = target.rpartition(":")
+    if not colon:
+        return _registered(target)
+    if not where or not attribute:
+        raise SamplerLoadError(f"expected module:attribute or file.py:attribute, got {target!r}")
+    module = import_file(where) if where.endswith(".py") or os.sep in where else import_module(where)
+    return _declared(find_attribute(module, attribute, where), target)
+
+
+def _registered(name: str) -> Verifier:
+    if name in BUILT_IN:
+        missing = [package for package in NEEDS.get(name, ()) if find_spec(package) is None]
+        if missing:
+            raise SamplerLoadError(
+                f"{name} needs {' and '.join(missing)}, not installed here: pip install 'specverify[{name}]'"
+            )
+        return load(BUILT_IN[name][0])
+    for point in entry_points(group=GROUP):
+        if point.name == name:
+            return _installed(point)
+    raise SamplerLoadError(_unknown(name))
+
+
+def _installed(point: EntryPoint) -> Verifier:
+    try:
+        found = point.load()
+    except SpecverifyError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise SamplerLoadError(
+            f"loading the installed sampler {point.name!r} ({point.value}) failed: {type(error).__name__}: {error}"
+        ) from error
+    return _declared(found, point.value)
+
+
+def _unknown(name: str) -> str:
+    if name.endswith(".py"):
+        found = [key for key, value in vars(import_file(name)).items() if isinstance(value, Verifier)]
+        return f"expected file.py:attribute, got a file alone; write {name}:{found[0] if found else 'my_verifier'}"
+    module, dot, attribute = name.rpartition(".")
+    written = f"; write {module}:{attribute} for an attribute of a module" if dot else ""
+    return (
+        f"expected a registered name, module:attribute or file.py:attribute, got {name!r}{written}"
+        f"{did_you_mean(name, names())}; registered: {', '.join(sorted(names()))}"
+    )
+
+
+def _declared(found: object, target: str) -> Verifier:
+    if not callable(found):
+        raise SamplerLoadError(
+            f"expected {target} to be a verifier or a function, got {type(found).__name__} {found!r}"
+        )
+    if inspect.isclass(found):
+        raise SamplerLoadError(f"expected {target} to be a verifier or a function, got a class; name an instance of it")
+    return as_verifier(found)

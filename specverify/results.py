@@ -1,0 +1,267 @@
+"""The report document says what a run found, in the form that ``reports/report.schema.json`` describes."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import platform
+import sys
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from specverify import __version__
+from specverify.checks import CATALOGUE
+from specverify.counterexample import counterexample
+from specverify.diagnosis import diagnose
+from specverify.evidence import Fit, pearson
+from specverify.independence import Finding
+from specverify.judging import Judgement, ProbeResult
+from specverify.lengths import acceptance
+from specverify.options import MISS
+from specverify.reports import SCHEMA_VERSION, Report
+from specverify.suite import Run
+from specverify.tolerance import allowance
+
+__all__ = ["report"]
+
+SHOWN_CELLS = 32
+PACKAGES = ("numpy", "scipy", "torch", "transformers")
+
+
+def report(run: Run) -> Report:
+    """Write down what a run found.
+
+    Args:
+        run: A run that was executed.
+
+    Returns:
+        The report.
+    """
+    judgement = Judgement(run)
+    checks = [_check(judgement, check) for check in CATALOGUE]
+    summary = _summary(checks)
+    options, verifier = judgement.options, judgement.plan.verifier
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "tool": {"name": "specverify", "version": __version__},
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "sampler": {
+            "name": verifier.name,
+            "kind": "verifier",
+            "rule": verifier.rule,
+            "framework": verifier.framework,
+            "device": verifier.device,
+            "dtype": verifier.dtype,
+            "version": verifier.version or None,
+        },
+        "environment": _environment(),
+        "options": {
+            "profile": options.profile,
+            "seed": options.seed,
+            "alpha": options.alpha,
+            "beta": MISS,
+            "target_tv": options.target_tv,
+            "samples": options.samples,
+            "require": options.require,
+            "only": list(options.only),
+            "time_limit": options.time_limit,
+        },
+        "verdict": judgement.verdict,
+        "lossless": judgement.lossless,
+        "rule": {
+            "declared": verifier.rule,
+            "conforms": judgement.conforms,
+            "not_rejected": judgement.not_rejected,
+        },
+        "coverage": _coverage(summary, checks),
+        "detectable_tv": _detectable(judgement),
+        "tolerance": {"class": verifier.tolerance, "allowance": _allowance(judgement)},
+        "summary": summary,
+        "checks": checks,
+        "diagnosis": [vars(candidate) for candidate in diagnose(judgement)],
+        "counterexample": counterexample(judgement),
+        "acceptance": acceptance(judgement.plan.runs),
+        "timing": _timing(run),
+        "warnings": _warnings(judgement),
+    }
+    return Report(document)
+
+
+def _check(judgement: Judgement, check: str) -> dict[str, Any]:
+    record = CATALOGUE[check]
+    status, reason = judgement.statuses[check]
+    failing = judgement.applies(check) and judgement.fails(check) and status != "not_applicable"
+    entry: dict[str, Any] = {
+        "id": check,
+        "title": record.title,
+        "scope": record.scope,
+        "status": status,
+        "reason": reason,
+        "message": _message(judgement, check) if failing else "",
+        "worst_case": None,
+        "n": 0,
+        "level": judgement.plan.share,
+        "labels": [],
+        "observed": [],
+        "expected": [],
+    }
+    entry |= dict.fromkeys(("cells", "statistic", "df", "p_value", "log10_e", "pearson", "detectable_tv"))
+    results, findings = judgement.of(check), judgement.findings_of(check)
+    if status == "not_applicable":
+        entry["level"] = None
+    elif results:
+        entry |= _probe(results[0])
+    elif findings:
+        entry |= _finding(findings[0])
+    elif check == "SV-ALL-001":
+        entry["log10_e"] = _finite(judgement.run.log10_e())
+    else:
+        violations = judgement.violations_of(check)
+        entry["worst_case"] = violations[0].case if violations else None
+        entry["n"] = sum(run.rows for run in judgement.run.runs)
+    return entry
+
+
+def _probe(result: ProbeResult) -> dict[str, Any]:
+    fit, counts, probs = result.fit, result.counts, result.probe.probs
+    order = np.argsort(-np.abs(counts - result.n * probs), kind="stable")[:SHOWN_CELLS]
+    shown = np.sort(order)
+    ran = fit.method != "none"
+    return {
+        "worst_case": result.run.name,
+        "n": result.n,
+        "cells": result.cells,
+        "statistic": _finite(fit.statistic) if ran else None,
+        "df": fit.df if ran else None,
+        "p_value": fit.p_value if ran else None,
+        "log10_e": _finite(result.log_e / math.log(10)),
+        "pearson": _pearson(pearson(counts, probs)),
+        "detectable_tv": result.detectable,
+        "labels": [result.probe.labels[cell] for cell in shown],
+        "observed": [int(counts[cell]) for cell in shown],
+        "expected": [float(result.n * probs[cell]) for cell in shown],
+    }
+
+
+def _pearson(fit: Fit) -> dict[str, Any] | None:
+    if fit.method != "pearson":
+        return None
+    return {"statistic": fit.statistic, "df": fit.df, "p_value": fit.p_value}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "worst_case": finding.case,
+        "n": finding.n,
+        "p_value": finding.p_value,
+        "labels": ["compared"],
+        "observed": [finding.observed],
+        "expected": [finding.expected],
+    }
+
+
+def _message(judgement: Judgement, check: str) -> str:
+    """Say what was expected, what was got, and where, for the strongest evidence of a failing check."""
+    violations = judgement.violations_of(check)
+    if violations:
+        more = f" Also on {len(violations) - 1} more case(s)." if len(violations) > 1 else ""
+        return f"On case {violations[0].case}: {violations[0].message}.{more}"
+    findings, results = judgement.findings_of(check), judgement.of(check)
+    if findings:
+        return f"On case {findings[0].case}: {findings[0].message}."
+    if check == "SV-ALL-001":
+        leading = sorted(judgement.results, key=lambda r: -r.log_e)[:3]
+        return f"The evidence of all checks together proves a fault; most of it is from {', '.join(r.probe.key for r in leading)}."
+    failing = [result for result in results if result.probe.key in judgement.rejected]
+    worst = failing[0]
+    due = worst.n * worst.probe.probs
+    cell = int(np.argmax((worst.counts - due) ** 2 / due))
+    more = f" Also on {', '.join(r.run.name for r in failing[1:4])}." if len(failing) > 1 else ""
+    return (
+        f"{CATALOGUE[check].claim} On case {worst.run.name}, '{worst.probe.labels[cell]}' came in "
+        f"{worst.counts[cell] / worst.n:.4g} of {worst.n} events, expected {worst.probe.probs[cell]:.4g}.{more}"
+    )
+
+
+def _summary(checks: list[dict[str, Any]]) -> dict[str, int]:
+    count = Counter(check["status"] for check in checks)
+    return {
+        "ran": len(checks) - count["not_applicable"],
+        "passed": count["passed"],
+        "failed": count["failed"],
+        "not_applicable": count["not_applicable"],
+        "known_failures": count["known_failure"],
+        "inconclusive": count["inconclusive"],
+    }
+
+
+def _coverage(summary: dict[str, int], checks: list[dict[str, Any]]) -> str:
+    reasons = Counter(check["reason"] for check in checks if check["status"] == "not_applicable")
+    text = f"{summary['ran']} of {len(checks)} checks ran"
+    if reasons:
+        text += f", {summary['not_applicable']} not applicable ({'; '.join(reasons)})"
+    if summary["inconclusive"]:
+        text += f", {summary['inconclusive']} inconclusive"
+    if summary["known_failures"]:
+        text += f", {summary['known_failures']} known failure(s)"
+    return text
+
+
+def _detectable(judgement: Judgement) -> dict[str, Any]:
+    by_size = []
+    for headline in judgement.headlines:
+        first = [r for r in judgement.of("SV-TOK-001") if r.run is headline.result.run]
+        if headline.headline and first:
+            result = first[0]
+            by_size.append(
+                {
+                    "class": headline.size_class,
+                    "case": result.run.name,
+                    "cells": result.cells,
+                    "n": result.n,
+                    "value": result.detectable,
+                }
+            )
+    worst = max((h.result for h in judgement.headlines), key=lambda r: r.detectable, default=None)
+    return {
+        "value": None if worst is None else worst.detectable,
+        "case": None if worst is None else worst.run.name,
+        "cells": None if worst is None else worst.cells,
+        "by_size": by_size,
+    }
+
+
+def _allowance(judgement: Judgement) -> float:
+    sizes = [run.case.vocab_size for run in judgement.run.runs]
+    return max((allowance(judgement.plan.verifier.tolerance, size) for size in sizes), default=0.0)
+
+
+def _environment() -> dict[str, Any]:
+    loaded = [name for name in PACKAGES if name in sys.modules]
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: importlib.metadata.version(name) for name in loaded},
+    }
+
+
+def _timing(run: Run) -> dict[str, Any]:
+    return {
+        "total_s": time.monotonic() - run.started,
+        "sampler_s": sum(case.seconds for case in run.runs),
+        "calls": sum(case.calls for case in run.runs),
+        "rows": sum(case.rows for case in run.runs),
+    }
+
+
+def _warnings(judgement: Judgement) -> list[str]:
+    doubts = judgement.doubts if judgement.verdict == "inconclusive" else []
+    return [*doubts, *dict.fromkeys(text for run in judgement.run.runs for text in run.warnings)]
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

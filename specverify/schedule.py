@@ -1,0 +1,169 @@
+"""How many rows each case gets, fixed before the run by the profile, V and the sampler's largest batch.
+
+Small vocabularies are sampled far ahead of large ones, because a row costs hundreds of times less there: small errors
+are convicted sooner. One headline case per size class carries the stated detectable total variation. A sampler that
+takes one sequence per call gets few, telling cases and a larger stated total variation, never a silent pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from specverify.cases import Case
+from specverify.contract import Verifier
+from specverify.errors import ConfigError
+from specverify.menu import menu
+from specverify.nearest import did_you_mean
+from specverify.tolerance import allowance
+
+__all__ = ["PROFILES", "Planned", "Profile", "look_fractions", "schedule"]
+
+GROWTH = 1.6
+LOOKS = 16
+FEW_BATCH = 8  # samplers below this batch size get the telling cases only
+MAX_BATCH = 8192
+MAX_ELEMENTS = 2**23  # probabilities handed over in one call
+
+HEADLINES = MappingProxyType({"small": "W402", "middle": "softmax-1024", "large": "softmax-32000"})
+TELLING = (
+    "AB",
+    "W402",
+    "W402-reversed",
+    "W637",
+    "W637-ragged",
+    "T3",
+    "last-empty",
+    "overconfident",
+    "zeros",
+    "no-draft",
+    "softmax-1024",
+)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Sample counts of one profile: rows by size class, of the headline case and of the others.
+
+    Attributes:
+        headline: Rows of the headline case of each size class.
+        others: Rows of every other case of the class.
+        calls: Most calls that one case gets, whatever the rows.
+        target_tv: Total variation that must be detectable for the verdict "conformant".
+    """
+
+    headline: MappingProxyType[str, int]
+    others: MappingProxyType[str, int]
+    calls: int
+    target_tv: float
+
+
+def _profile(headline: tuple[int, int, int], others: tuple[int, int, int], calls: int, target_tv: float) -> Profile:
+    names = ("small", "middle", "large")
+    by_class = [MappingProxyType(dict(zip(names, rows, strict=True))) for rows in (headline, others)]
+    return Profile(by_class[0], by_class[1], calls, target_tv)
+
+
+PROFILES = MappingProxyType(
+    {
+        "quick": _profile((800_000, 240_000, 28_000), (100_000, 40_000, 8_000), 5_000, 0.10),
+        "ci": _profile((4_000_000, 960_000, 110_000), (400_000, 200_000, 40_000), 20_000, 0.05),
+        "release": _profile((16_000_000, 4_000_000, 440_000), (2_000_000, 800_000, 160_000), 80_000, 0.02),
+    }
+)
+"""The profiles by name."""
+
+_LEAD = MappingProxyType({"small": 16.0, "middle": 4.0, "large": 1.0})
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One case of the schedule.
+
+    Attributes:
+        case: The case as defined, before rounding.
+        size_class: "small" (V <= 64), "middle" (V <= 4096) or "large".
+        rows: Rows planned.
+        batch: Largest number of rows in one call.
+        headline: Whether it carries the detectable total variation of its size class.
+    """
+
+    case: Case
+    size_class: str
+    rows: int
+    batch: int
+    headline: bool
+
+    def rows_at(self, look: int) -> int:
+        """Give the rows due at a look, counted from 0."""
+        share = min(1.0, look_fractions()[look] * _LEAD[self.size_class])
+        return min(self.rows, math.ceil(self.rows * share))
+
+
+def look_fractions() -> tuple[float, ...]:
+    """Give the progress of the large cases at each look; it grows by a factor of 1.6 up to 1.
+
+    Example:
+        >>> len(look_fractions()), look_fractions()[-1]
+        (16, 1.0)
+    """
+    return tuple(GROWTH ** (look + 1 - LOOKS) for look in range(LOOKS))
+
+
+def schedule(verifier: Verifier, profile: str, samples: int | None = None) -> list[Planned]:
+    """Plan the rows of every case for a sampler.
+
+    Args:
+        verifier: The sampler.
+        profile: "quick", "ci" or "release".
+        samples: Rows of every case, instead of those of the profile.
+
+    Returns:
+        The cases in the order of the menu.
+
+    Raises:
+        ConfigError: The profile is unknown, or samples is not positive.
+
+    Example:
+        >>> one = Verifier(print, "one", frozenset({"draft_tokens"}), max_batch=1)
+        >>> sum(planned.rows for planned in schedule(one, "quick"))
+        50000
+    """
+    if profile not in PROFILES:
+        close = did_you_mean(profile, PROFILES)
+        raise ConfigError(f"expected a profile of {', '.join(PROFILES)}, got {profile!r}{close}")
+    if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < 1):
+        raise ConfigError(f"expected samples to be an integer of at least 1, got {samples!r}")
+    return list(_planned(verifier, PROFILES[profile], samples))
+
+
+def _planned(verifier: Verifier, profile: Profile, samples: int | None) -> Iterator[Planned]:
+    few = verifier.max_batch is not None and verifier.max_batch < FEW_BATCH
+    for case in menu():
+        if (few and case.name not in TELLING) or (case.ragged and "num_draft_tokens" not in verifier.asks):
+            continue
+        size_class = _size_class(case.vocab_size)
+        headline = HEADLINES[size_class] == case.name
+        batch = _batch(verifier, case)
+        rows = (profile.headline if headline else profile.others)[size_class]
+        rows = samples or min(rows, profile.calls * (verifier.max_batch or rows))
+        rows = min(rows, _resolution(verifier, case))
+        yield Planned(case, size_class, rows, batch, headline)
+
+
+def _size_class(vocab_size: int) -> str:
+    return "small" if vocab_size <= 64 else "middle" if vocab_size <= 4096 else "large"
+
+
+def _batch(verifier: Verifier, case: Case) -> int:
+    per_row = (2 * case.num_draft_tokens + 1) * case.vocab_size
+    fitting = max(1, MAX_ELEMENTS // per_row)
+    return min(fitting, MAX_BATCH, verifier.max_batch or MAX_BATCH)
+
+
+def _resolution(verifier: Verifier, case: Case) -> int:
+    """Rows beyond which the error that the tolerance class forgives would itself be seen."""
+    forgiven = allowance(verifier.tolerance, case.vocab_size)
+    return max(1, int(1 / (4 * forgiven**2)))

@@ -1,0 +1,346 @@
+"""The command line answers in plain words, with a status that scripts can trust and no traceback for a user's error."""
+
+import argparse
+import datetime
+import io
+import json
+import os
+import subprocess
+import sys
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specverify.cli import main
+from specverify.config import read_known_failures
+from specverify.errors import ConfigError, SamplerLoadError
+from specverify.progress import ProgressBar
+from specverify.reports import Report
+
+DATA = Path(__file__).parent / "data"
+Engine = types.SimpleNamespace
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """An engine that records what it was asked and answers with a stored report."""
+    asked = Engine(report="conformant", options=None, target=None, effect=lambda: None)
+
+    def load(target: str) -> str:
+        if target == "refrence":
+            raise SamplerLoadError("no sampler named 'refrence'; did you mean 'reference'?")
+        asked.target = target
+        return target
+
+    def check(sampler: str, **options: Any) -> Report:
+        asked.options = {"sampler": sampler, **options}
+        asked.effect()
+        return Report.read(DATA / f"{asked.report}.json")
+
+    def plan(sampler: str, **options: Any) -> Any:
+        asked.options = {"sampler": sampler, **options}
+        row = {"check": "SV-TOK-001", "case": "T3", "n": 100_000, "cells": 3, "detectable_tv": 0.0123}
+        return Engine(describe=lambda: [row])
+
+    entry = Engine(
+        id="SV-TOK-001", title="First token", claim="It follows p.", scope="lossless", explain="The law is p.", needs=()
+    )
+    fault = Engine(id="K02", name="residual_target", claim="Redraws from the target.", explain="Then .72/.28.")
+    modules: dict[str, dict[str, object]] = {
+        "suite": {"check": check, "plan": plan},
+        "registry": {"load": load, "names": lambda: {"reference": "vectorised NumPy token rule"}},
+        "checks": {"CATALOGUE": {"SV-TOK-001": entry}},
+        "faults": {"CATALOGUE": {"K02": fault}},
+    }
+    for name, contents in modules.items():
+        module = types.ModuleType(f"specverify.{name}")
+        vars(module).update(contents)
+        monkeypatch.setitem(sys.modules, f"specverify.{name}", module)
+    return asked
+
+
+@pytest.mark.parametrize(("report", "status"), [("conformant", 0), ("nonconformant", 1)])
+def test_the_exit_status_is_the_verdict(
+    report: str, status: int, engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """0 is conformant and 1 nonconformant, and the text says the same."""
+    engine.report = report
+    assert main(["check", "reference"]) == status
+    captured = capsys.readouterr()
+    assert f": {report.upper()}." in captured.out
+    assert captured.err == ""
+
+
+@pytest.mark.usefixtures("engine")
+def test_inconclusive_is_three(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that decides nothing does not end as a success."""
+    monkeypatch.setattr(Report, "verdict", property(lambda _self: "inconclusive"))
+    assert main(["check", "reference"]) == 3
+
+
+def test_options_reach_the_engine(engine: Engine, tmp_path: Path) -> None:
+    """Every option of the command is handed over under its Python name."""
+    known = tmp_path / "known.toml"
+    known.write_text('["SV-RES-001"]\nreason = "old kernel"\n')
+    line = (
+        "check a.b:c --profile ci --seed 7 --alpha 1e-3 --target-tv 0.05 --only SV-TOK-001,SV-RES-001 "
+        f"--require lossless --samples 500 --known-failures {known} --time-limit 9.5"
+    )
+    assert main(line.split()) == 0
+    progress = engine.options.pop("progress")
+    assert callable(progress)
+    assert engine.options == {
+        "sampler": "a.b:c",
+        "target": "a.b:c",
+        "profile": "ci",
+        "seed": 7,
+        "alpha": 1e-3,
+        "target_tv": 0.05,
+        "only": ("SV-TOK-001", "SV-RES-001"),
+        "require": "lossless",
+        "samples": 500,
+        "known_failures": {"SV-RES-001": "old kernel"},
+        "time_limit": 9.5,
+    }
+
+
+@pytest.mark.usefixtures("engine")
+def test_json_goes_to_a_file_or_to_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --json FILE the text stays on standard output; with --json - the document takes its place."""
+    path = tmp_path / "report.json"
+    assert main(["check", "reference", "--json", str(path)]) == 0
+    assert Report.read(path).verdict == "conformant"
+    assert "CONFORMANT" in capsys.readouterr().out
+    assert main(["check", "reference", "--json", "-"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == Report.read(path).document
+    assert "CONFORMANT" in captured.err
+
+
+def test_an_unwritable_report_is_found_before_the_run(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing runs when the report could not be written, and no file is left by a run that fails."""
+    assert main(["check", "reference", "--json", str(tmp_path / "none" / "report.json")]) == 2
+    assert engine.options is None
+    assert "cannot write the report" in capsys.readouterr().err
+    assert main(["check", "refrence", "--json", str(tmp_path / "report.json")]) == 2
+    assert not (tmp_path / "report.json").exists()
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_user_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """A sampler that cannot be loaded ends with status 2 and one line on standard error."""
+    assert main(["check", "refrence"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "specverify: error: no sampler named 'refrence'; did you mean 'reference'?\n"
+
+
+@pytest.mark.parametrize("line", ["", "check", "check x --profile slow", "list nothing", "check x --prof quick"])
+def test_wrong_use_is_status_two(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped command is answered with its usage; options are not guessed from their beginnings."""
+    with pytest.raises(SystemExit) as ended:
+        main(line.split())
+    assert ended.value.code == 2
+    assert "usage: specverify" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_one_line(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C ends with status 130 and without a traceback."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    engine.effect = interrupt
+    assert main(["check", "reference"]) == 130
+    assert capsys.readouterr().err == "specverify: interrupted, nothing was decided\n"
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("samplers", "reference  vectorised NumPy token rule\n"),
+        ("checks", "SV-TOK-001  First token\n"),
+        ("faults", "K02  residual_target: Redraws from the target.\n"),
+    ],
+)
+def test_list_shows_a_line_for_each(what: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names come with what they stand for; --json prints the same as a mapping."""
+    assert main(["list", what]) == 0
+    assert capsys.readouterr().out == expected
+    assert main(["list", what, "--json"]) == 0
+    name, text = expected.strip().split("  ", 1)
+    assert json.loads(capsys.readouterr().out) == {name: text}
+
+
+@pytest.mark.parametrize(("what", "name"), [("cases", "W402"), ("rules", "token")])
+def test_list_knows_the_cases_and_rules(what: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The built-in cases and rules are listed, each with a description."""
+    assert main(["list", what, "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert name in listed
+    assert all(listed.values())
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("SV-TOK-001", "The law is p."),
+        ("sv-tok-001", "The law is p."),
+        ("K02", "Then .72/.28."),
+        ("residual_target", "Then .72/.28."),
+        ("block", "Block verification"),
+    ],
+)
+def test_explain_takes_ids_and_names(name: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A check, a fault by id or name, and a rule are explained, in any case of letters."""
+    assert main(["explain", name]) == 0
+    assert text in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("engine")
+def test_explain_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    """An unknown id is answered with the nearest known one."""
+    assert main(["explain", "SV-TOK-002"]) == 2
+    assert "did you mean 'SV-TOK-001'?" in capsys.readouterr().err
+
+
+def test_power_of_one_check(capsys: pytest.CaptureFixture[str]) -> None:
+    """For given cells, samples give the total variation that would be caught, and the other way round."""
+    assert main(["power", "--cells", "16", "--samples", "20000"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["20,000", "0.0315"]
+    assert main(["power", "--cells", "16", "--tv", "0.01"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["198,830", "0.01"]
+
+
+def test_power_of_a_plan(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    """For a sampler, every planned check is listed with what it would catch."""
+    assert main(["power", "reference", "--profile", "ci"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split() == ["SV-TOK-001", "T3", "100,000", "3", "0.012"]
+    assert engine.options["profile"] == "ci"
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("line", ["power", "power reference --cells 3", "power --cells 0", "power --cells 4 --tv 2"])
+def test_power_refuses_what_it_cannot_answer(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither or both of TARGET and --cells, and numbers outside their domain, are errors of one line."""
+    assert main(line.split()) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def run(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
+    """Run the command line in a process of its own."""
+    command = [sys.executable, "-m", "specverify.cli", *arguments]
+    return subprocess.run(command, text=True, stderr=subprocess.PIPE, check=False, timeout=60, **options)
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    """A pipe closed by its reader, as by head, changes neither the status nor standard error."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = run("list", "rules", stdout=writing)
+    os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_poor_encoding_is_no_error() -> None:
+    """A terminal that knows ASCII alone gets question marks for what it cannot show."""
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    program = "import sys; from specverify.commands import _say; _say('Prüfling\\n', sys.stdout)"
+    shown = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, check=True, timeout=60
+    )
+    assert shown.stdout == b"Pr?fling\n"
+
+
+def test_the_version_is_printed() -> None:
+    """The version is one line on standard output."""
+    import specverify
+
+    assert run("--version", stdout=subprocess.PIPE).stdout == f"specverify {specverify.__version__}\n"
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Pretend."""
+        return True
+
+
+def state(done: int) -> Any:
+    """Return what a run of 1000 rows says after some of them."""
+    return argparse.Namespace(rows_done=done, rows_planned=1000, log10_e=-1.25, log10_threshold=6.3, case="T3")
+
+
+def ticking(*times: float) -> Callable[[], float]:
+    """Return a clock that shows these times, one at each look."""
+    remaining = iter(times)
+    return lambda: next(remaining)
+
+
+def test_progress_shows_samples_evidence_and_time_left() -> None:
+    """On a terminal one line is redrawn, and wiped at the end."""
+    stream = Terminal()
+    with ProgressBar(stream, clock=ticking(0.0, 10.0, 10.01, 20.0)) as bar:
+        for done in (250, 251, 500):
+            bar(state(done))
+        text = stream.getvalue()
+        assert "[######------------------] 250 of 1,000 samples, log10 E -1.2 of 6.3, about 30 s left, T3" in text
+        assert "251 of" not in text
+        assert "[############------------] 500 of 1,000 samples" in text
+    assert stream.getvalue().endswith("\r" + " " * len(text.rpartition("\r")[2].rstrip()) + "\r")
+
+
+def test_progress_is_silent_when_piped() -> None:
+    """Nothing at all is written to a stream that is no terminal."""
+    stream = io.StringIO()
+    with ProgressBar(stream, clock=ticking(0.0, 10.0)) as bar:
+        bar(state(250))
+    assert stream.getvalue() == ""
+
+
+TODAY = datetime.date(2026, 1, 2)
+
+
+def test_known_failures_are_read(tmp_path: Path) -> None:
+    """The reason is kept with the issue, and the last day of an entry counts as inside."""
+    path = tmp_path / "known.toml"
+    path.write_text(
+        '["SV-RES-001"]\nreason = "bf16 ratio"\nissue = "issue 12"\nuntil = 2026-01-02\n["SV-ACC-001"]\nreason = "x"\n'
+    )
+    assert read_known_failures(path, today=TODAY) == {"SV-RES-001": "bf16 ratio (issue 12)", "SV-ACC-001": "x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('["SV-RES-001"]\nissue = "12"\n', "expected a reason, got none"),
+        ('["SV-RES-001"]\nreason = "  "\n', "expected a reason, got none"),
+        ('["SV-RES-001"]\nreason = 3\n', "expected text for reason, got 3"),
+        ('["SV-RES-001"]\nreason = "a"\nuntill = 2027-01-01\n', "got the key 'untill'"),
+        ('["SV-RES-001"]\nreason = "a"\nuntil = 2026-01-01\n', "expired on 2026-01-01"),
+        ('["SV-RES-001"]\nreason = "a"\nuntil = "soon"\n', "expected a date for until"),
+        ('SV-RES-001 = "a"\n', "expected a table"),
+        ("[", "expected TOML"),
+    ],
+)
+def test_a_wrong_entry_is_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+    """An entry without a reason, with an unknown key or out of date is an error."""
+    path = tmp_path / "known.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message) as caught:
+        read_known_failures(path, today=TODAY)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_of_known_failures_is_named(tmp_path: Path) -> None:
+    """A path that leads nowhere is an error that names it."""
+    with pytest.raises(ConfigError, match=r"cannot read the known failures in .*none\.toml"):
+        read_known_failures(tmp_path / "none.toml")
