@@ -77,11 +77,11 @@ class _ExactTape(Tape):
         self._script = script
         self._taken: tuple[bool, ...] = ()
         self.pending: list[tuple[bool, ...]] = []
-        self.weight: Number = Fraction(1)
+        self.weight: Number = 1
         self.box: Box = {}
 
     def _below(self, name: Name, threshold: Number) -> bool:
-        lo, hi = self.box.get(name, (Fraction(0), Fraction(1)))
+        lo, hi = self.box.get(name, (0, 1))
         cut = min(max(threshold, lo), hi)  # clipped, so that rounding takes no chance out of [0, 1]
         yes = self._branch((cut - lo) / (hi - lo))
         self.box[name] = (lo, cut) if yes else (cut, hi)
@@ -137,7 +137,8 @@ def choose(tape: Tape, name: Name, weights: Sequence[Number]) -> int:
     positive = [x for x, weight in enumerate(weights) if weight > 0]
     if not positive:
         raise ValueError(f"expected a positive weight to draw {name} from, got {list(weights)}: check the row")
-    cumulative: Number = Fraction(0)
+    exact = not any(isinstance(weight, float) for weight in weights)
+    cumulative: Number = Fraction(0) if exact else 0.0  # integers are exact too, but their quotients are not
     total = sum((weights[x] for x in positive), cumulative)
     for x in positive[:-1]:
         cumulative += weights[x]

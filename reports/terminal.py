@@ -1,4 +1,4 @@
-"""A person who reads only the first line knows the verdict and what it is worth; failures come next, passes last.
+"""A person who reads only the first line knows the verdict and what it is worth; what is wrong follows, then details.
 
 Every view here is made from the report document alone, so that a stored report reads exactly as the run did.
 """
@@ -14,10 +14,13 @@ __all__ = ["render", "wants_color"]
 
 _COLORS: Final = {"conformant": "32", "nonconformant": "31", "inconclusive": "33"}
 _FAILED: Final = ("failed", "error")
+_SHOWN_FAILURES: Final = 3
 _SHOWN_CELLS: Final = 3
 _SHOWN_ROWS: Final = 4
 _SHOWN_TOKENS: Final = 8
 _LIKELY: Final = 0.05
+_VISIBLE: Final = 0.05
+_EXACT: Final = "exact"
 
 Document = Mapping[str, Any]
 
@@ -27,7 +30,7 @@ def render(document: Document, *, verbose: bool = False, color: bool = False) ->
 
     Args:
         document: a report document.
-        verbose: add a table of every check.
+        verbose: show every failure in full, and a table of every check.
         color: mark the verdict with a terminal colour.
 
     Returns:
@@ -35,10 +38,10 @@ def render(document: Document, *, verbose: bool = False, color: bool = False) ->
     """
     sections = [
         _headline(document, color),
-        _facts(document),
-        _failures(document["checks"]),
         _diagnosis(document["diagnosis"]),
         _counterexample(document["counterexample"]),
+        _facts(document),
+        _failures(document["checks"], len(document["checks"]) if verbose else _SHOWN_FAILURES),
         _table(document["checks"]) if verbose else [],
         _warnings(document["warnings"]),
     ]
@@ -107,10 +110,11 @@ def _facts(document: Document) -> list[str]:
         "Checks": document["coverage"],
         "Rule": _rule(document["rule"], document["lossless"]),
         "Passed": ", ".join(f"{area} {count}" for area, count in passed.items()),
+        "Detects": _by_size(document["detectable_tv"]["by_size"]) if document["verdict"] != "nonconformant" else "",
         "Precision": f"{tolerance['class']}, allowed total variation {tolerance['allowance']:.2g}",
         "Run": _run(document["options"], document["timing"]),
     }
-    if not tolerance["allowance"]:
+    if tolerance["class"] == _EXACT:
         del facts["Precision"]
     return [line for name, text in facts.items() if text for line in wrap(text, label=f"{name + ':':<11}")]
 
@@ -124,29 +128,40 @@ def _rule(rule: Document, lossless: bool | None) -> str:
     return f"{declared}; not contradicted: {', '.join(rule['not_rejected']) or 'none of the known rules'}"
 
 
+def _by_size(sizes: Sequence[Document]) -> str:
+    """Say for each class of vocabularies what would have been caught in the law of the first token."""
+    return ", ".join(f"{size['value']:.2g} at {size['case']} ({size['cells']} cells)" for size in sizes)
+
+
 def _run(options: Document, timing: Document) -> str:
     amount = f"{timing['rows']:,} rows in {timing['calls']:,} calls, {timing['total_s']:.1f} s"
     return f"profile {options['profile']}, seed {options['seed']}, {amount}"
 
 
-def _failures(checks: Sequence[Document]) -> list[str]:
-    """Every failed check with its message and the cells that say most."""
+def _failures(checks: Sequence[Document], in_full: int) -> list[str]:
+    """Every failed check; the first ones with their message and the cells that say most."""
+    failed = [check for check in checks if check["status"] in _FAILED]
     lines: list[str] = []
-    for check in checks:
-        if check["status"] in _FAILED:
-            lines += [f"  {check['id']}  {check['title']}", *wrap(check["message"], indent="      ")]
-            lines += [f"      {line}" for line in _evidence(check)]
-    return ["FAILED", *lines] if lines else []
+    for check in failed[:in_full]:
+        lines += [f"  {check['id']}  {check['title']}", *wrap(check["message"], indent="      ")]
+        lines += [f"      {line}" for line in (_facts_of(check), *_cells(check)) if line]
+    for check in failed[in_full:]:
+        lines += wrap(f"{check['title']}; {_facts_of(check)}", label=f"  {check['id']}  ")
+    return [f"FAILED ({len(failed)} of {len(checks)} checks)", *lines] if failed else []
 
 
-def _evidence(check: Document) -> Iterator[str]:
+def _facts_of(check: Document) -> str:
     facts = [f"case {check['worst_case']}"] if check["worst_case"] else []
     facts += [f"n {check['n']:,}"] if check["n"] else []
     facts += [f"p {_tail(check)}"] if check["p_value"] is not None else []
-    facts += [f"log10 E {check['log10_e']:.1f}"] if check["log10_e"] is not None else []
-    if facts:
-        yield ", ".join(facts)
-    cells = list(zip(check["labels"], check["observed"], check["expected"], strict=True))
+    facts += [f"log10 E {check['log10_e']:,.1f}"] if check["log10_e"] is not None else []
+    return ", ".join(facts)
+
+
+def _cells(check: Document) -> Iterator[str]:
+    """Describe the cells that depart most from what was expected, in standard deviations."""
+    every = zip(check["labels"], check["observed"], check["expected"], strict=True)
+    cells = [cell for cell in every if abs(cell[1] - cell[2]) >= _VISIBLE]
     cells.sort(key=lambda cell: -abs(cell[1] - cell[2]) / max(cell[2], 1.0) ** 0.5)
     for label, observed, expected in cells[:_SHOWN_CELLS]:
         yield f"{label}: observed {observed:,.0f}, expected {expected:,.1f}"

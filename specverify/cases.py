@@ -258,7 +258,7 @@ def _array(name: str, model: str, level: list[Any], size: int, exact: bool) -> n
     rows = np.empty((len(level), size), dtype=object if exact else np.float64)
     for index, row in enumerate(level):
         if len(row) != size:
-            raise ConfigError(f"case {name!r}: expected every row to have {size} tokens, got a {model} row of {len(row)}")
+            raise ConfigError(f"case {name!r}: expected {size} tokens in every row, got a {model} row of {len(row)}")
         try:
             rows[index] = [Fraction(value) for value in row] if exact else _floats(row)
         except (ValueError, TypeError, ZeroDivisionError) as error:

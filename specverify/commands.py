@@ -169,7 +169,7 @@ def _explanations() -> dict[str, str]:
 
     texts = {key: check.explain for key, check in CHECKS.items()}
     for key, fault in FAULTS.items():
-        texts[key] = texts[fault.name] = f"{key} {fault.name}: {fault.claim}\n\n{fault.explain}"
+        texts[key] = texts[fault.name] = fault.explain
     for name, rule in RULES.items():
         description = (inspect.getdoc(rule) or "").partition("\n\n>>>")[0]
         texts[name] = f"rule {name}: {description}"

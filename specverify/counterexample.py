@@ -33,7 +33,8 @@ def counterexample(judgement: Judgement) -> dict[str, Any] | None:
     failing = [result for result in judgement.results if result.probe.key in judgement.rejected and result.n]
     if not failing:
         return None
-    worst = min(failing, key=lambda r: (r.run.case.vocab_size, r.run.case.num_draft_tokens, -r.log_e))
+    stage = judgement.plan.stage
+    worst = min(failing, key=lambda r: (r.run in stage, r.run.case.vocab_size, r.run.case.num_draft_tokens, -r.log_e))
     case = worst.run.planned.case
     observed, expected = _quantities(judgement, worst)
     shown = case.vocab_size <= MAX_SHOWN_VOCAB
@@ -44,7 +45,7 @@ def counterexample(judgement: Judgement) -> dict[str, Any] | None:
         "draft": case.num_draft_tokens,
         "observed": observed,
         "expected": expected,
-        "reproduce": _reproduce(judgement, worst),
+        "reproduce": _reproduce(judgement),
     }
 
 
@@ -111,7 +112,7 @@ def _name(token: int) -> str:
     return f"token {token}" if token >= 0 else "nothing"
 
 
-def _reproduce(judgement: Judgement, worst: ProbeResult) -> str:
+def _reproduce(judgement: Judgement) -> str:
     options = judgement.options
     samples = "" if options.samples is None else f" --samples {options.samples}"
     return f"specverify check {options.target} --profile {options.profile} --seed {options.seed}{samples}"

@@ -56,7 +56,9 @@ def diagnose(judgement: Judgement) -> list[Candidate]:
     correct = RULES[judgement.plan.verifier.rule or "token"]
     baseline = sum(_log_likelihood(case, correct) for case in cases)
     hypotheses = _hypotheses(judgement)
-    scores = {name: sum(_log_likelihood(case, rule) for case in cases) - baseline for name, (rule, _) in hypotheses.items()}
+    scores = {
+        name: sum(_log_likelihood(case, rule) for case in cases) - baseline for name, (rule, _) in hypotheses.items()
+    }
     fitting = [name for name, (rule, _) in hypotheses.items() if _fits(judgement, cases, rule)]
     if not fitting:
         names = ", ".join(f"{fault.id} {fault.name}" for fault in CATALOGUE.values())
@@ -103,4 +105,6 @@ def _fits(judgement: Judgement, cases: list[CaseRun], rule: Rule) -> bool:
     """Say whether the outcomes contradict a law, by the mean of its e-values over the cases."""
     probes = [(case, case.laws.outcome_probe(rule)) for case in cases]
     terms = [log_e(probe.recount(case.outcomes), probe.probs) for case, probe in probes if probe is not None]
-    return bool(terms) and float(np.logaddexp.reduce(terms) - math.log(len(terms))) < math.log(1 / judgement.options.alpha)
+    return bool(terms) and float(np.logaddexp.reduce(terms) - math.log(len(terms))) < math.log(
+        1 / judgement.options.alpha
+    )

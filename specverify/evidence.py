@@ -415,5 +415,5 @@ def _binet(x: FloatArray) -> FloatArray:
 def _lower_tail(count: npt.ArrayLike, n: npt.ArrayLike, prob: npt.ArrayLike) -> FloatArray:
     """P(X <= count) for X ~ Binomial(n, prob), accurate far into the tail."""
     above = np.subtract(n, count)
-    tail: FloatArray = np.where(above > 0, special.betaincc(np.add(count, 1), np.maximum(above, 1), prob), 1.0)
-    return tail
+    tail = special.betainc(np.maximum(above, 1), np.add(count, 1), np.subtract(1.0, prob))
+    return np.asarray(np.where(above > 0, tail, 1.0), dtype=np.float64)

@@ -38,9 +38,8 @@ class Fault:
     @property
     def explain(self) -> str:
         """Give the whole record as text."""
-        return (
-            f"{self.id}  {self.name}\n\nMechanism: it {self.claim}.\nWrong:     {self.wrong}.\nRepair:    {self.advice}."
-        )
+        head = f"{self.id}  {self.name}\n\n"
+        return f"{head}Mechanism: it {self.claim}.\nWrong:     {self.wrong}.\nRepair:    {self.advice}."
 
 
 def _edited(
@@ -68,7 +67,7 @@ def _edited(
 
 def _mode(p: Row, q: Row) -> Row:
     rest = residual(p, q)
-    best = max(range(len(rest)), key=lambda x: (rest[x], -x))
+    best = list(rest).index(max(rest))
     return [int(x == best) for x in range(len(rest))]
 
 
@@ -96,7 +95,7 @@ _FAULTS = (
         "replaces a rejected draft from |p - q|",
         "tokens that were drafted too often are given out again",
         "keep only the positive part of p - q before normalising",
-        _edited(replacement=lambda p, q: [abs(a - b) for a, b in zip(p, q, strict=True)]),
+        _edited(replacement=lambda p, q: [max(a - b, b - a) for a, b in zip(p, q, strict=True)]),
     ),
     Fault(
         "K05",

@@ -163,7 +163,7 @@ class Handed:
         if self.verifier.readonly:
             view.flags.writeable = False
             return view
-        return np.array(view) if batch.target_index is None else view
+        return np.array(view, order="C") if batch.target_index is None else view
 
     def _private(self, array: IntArray) -> Any:
         copy = np.array(array, order="C")
@@ -212,7 +212,8 @@ class Handed:
         try:
             torch.empty(0, device=self.verifier.device)
         except (RuntimeError, AssertionError, NotImplementedError) as error:
+            reason, _, _ = str(error).partition("\n")
             raise ContractError(
                 f"verifier {self.verifier.name!r}: expected a device that torch can use here, got "
-                f'{self.verifier.device!r} ({str(error).splitlines()[0]}); declare device="cpu" or install torch for it'
+                f"{self.verifier.device!r} ({reason}); declare one that it has"
             ) from None

@@ -1,8 +1,8 @@
 """From counts to statuses and a verdict, under the one error budget of the plan.
 
-A check fails by an impossible event, by its own e-value, or at the planned n by Holm's test over all planned checks. The
-verdict is conformant only if everything planned was run, every kind of event was seen as often as it must be, and the
-stated total variation would have been detected; what is neither proved nor tested is inconclusive.
+A check fails by an impossible event, by its own e-value, or at the planned n by Holm's test over all planned checks.
+The verdict is conformant only if everything planned was run, every kind of event was seen as often as it must be, and
+the stated total variation would have been detected; what is neither proved nor tested is inconclusive.
 """
 
 from __future__ import annotations
@@ -12,17 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from specverify.arrays import IntArray
 from specverify.checks import CATALOGUE
-from specverify.evidence import Fit, gof, holm, log_e, required_count
+from specverify.evidence import Fit, gof, holm, log_e, mean_log_e, required_count
 from specverify.hard import Violation
 from specverify.independence import Finding
 from specverify.options import MISS
 from specverify.power import detectable_tv
 from specverify.probes import Probe
-from specverify.reference import RULES
+from specverify.reference import RULES, Rule
 from specverify.running import CaseRun
 from specverify.suite import Run
 from specverify.tolerance import allowance
@@ -70,7 +68,7 @@ class Headline:
 
     Attributes:
         result: The lossless probe that states it.
-        size_class: "small", "middle", "large" or "stage".
+        size_class: A key of schedule.SIZES.
         headline: Whether the case stands for its size class.
     """
 
@@ -101,7 +99,9 @@ class Judgement:
         rigorous = cells > MAX_EXACT_CELLS or self.plan.share < MIN_LEVEL
         tv = detectable_tv(n, cells, self.plan.level, MISS, rigorous=rigorous)
         tv = min(1.0, tv + allowance(self.plan.verifier.tolerance, case.planned.case.vocab_size))
-        return ProbeResult(probe, case, counts, gof(counts, probe.probs, rigorous=rigorous), log_e(counts, probe.probs), tv)
+        return ProbeResult(
+            probe, case, counts, gof(counts, probe.probs, rigorous=rigorous), log_e(counts, probe.probs), tv
+        )
 
     @cached_property
     def rejected(self) -> set[str]:
@@ -120,7 +120,7 @@ class Judgement:
     def of(self, check: str) -> list[ProbeResult]:
         """List the results of one check, strongest evidence first."""
         found = [result for result in self.results if result.probe.check == check]
-        return sorted(found, key=lambda r: (r.probe.key not in self.rejected, -r.log_e))
+        return sorted(found, key=lambda r: (r.probe.key not in self.rejected, r.run in self.plan.stage, -r.log_e))
 
     def findings_of(self, check: str) -> list[Finding]:
         """List the dependence findings of one check, strongest evidence first."""
@@ -250,10 +250,10 @@ class Judgement:
         limit = math.log(2 * len(RULES) / self.options.alpha)
         return [name for name, rule in RULES.items() if self._evidence_against(rule) < limit]
 
-    def _evidence_against(self, rule: object) -> float:
+    def _evidence_against(self, rule: Rule) -> float:
         terms = []
         for case in self.plan.runs:
-            probe = case.laws.outcome_probe(rule) if len(case.outcomes) else None  # type: ignore[arg-type]
+            probe = case.laws.outcome_probe(rule) if len(case.outcomes) else None
             if probe is not None:
                 terms.append(log_e(probe.recount(case.outcomes), probe.probs))
-        return float(np.logaddexp.reduce(terms) - math.log(len(terms))) if terms else math.inf
+        return mean_log_e(terms) if terms else math.inf

@@ -7,7 +7,6 @@ where every token is a cell of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -16,7 +15,7 @@ import numpy as np
 from specverify.arrays import BoolArray, FloatArray, IntArray
 from specverify.cases import Case
 from specverify.partition import identity, index, ratio, ties
-from specverify.reference import Rule, outcome_law
+from specverify.reference import Model, Rule, outcome_law
 from specverify.trace import Trace
 
 __all__ = ["Law", "Lumping", "View", "block_law", "lump", "rule_law"]
@@ -29,15 +28,17 @@ NEGLIGIBLE = 1e-15  # weights below this are rounding, not probability
 
 @dataclass(frozen=True)
 class View:
-    """A trace with its tokens lumped, and which rows were rejected where rounding decides.
+    """A trace with its tokens lumped, and where rounding decided.
 
     Attributes:
         trace: The lumped trace.
-        tied: bool [n]; the draft at the stop, or the token put in its place, has p and q equal to within rounding.
+        tied_draft: bool [n]; the rejected draft has p and q equal to within rounding, so it need not be rejected.
+        tied_next: bool [n]; the token put in its place has, so that it has no residual mass to speak of.
     """
 
     trace: Trace
-    tied: BoolArray
+    tied_draft: BoolArray
+    tied_next: BoolArray
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Lumping:
                 completed=self._columns(trace.completed),
                 next_token=self._at_stop(trace.next_token, trace.num_accepted),
             )
-        return View(trace, self._tied(trace))
+        return View(trace, self._tied(trace, trace.drafted_at(trace.num_accepted)), self._tied(trace, trace.next_token))
 
     def _columns(self, tokens: IntArray) -> IntArray:
         assert self.tables is not None
@@ -88,14 +89,13 @@ class Lumping:
             result[here] = table[tokens[here]]
         return result
 
-    def _tied(self, trace: Trace) -> BoolArray:
+    def _tied(self, trace: Trace, tokens: IntArray) -> BoolArray:
+        """Look up each rejected row's token at its stop among the ties there; absent tokens are False."""
         tied = np.zeros(len(trace), dtype=np.bool_)
         for position, band in enumerate(self.tied):
-            here = np.flatnonzero(trace.rejected & (trace.num_accepted == position))
-            rows = band[self.case.row_index(trace.draft_tokens[here, :position])]
-            each = np.arange(len(here))
-            replaced = trace.next_token[here]
-            tied[here] = rows[each, trace.draft_tokens[here, position]] | (rows[each, replaced] & (replaced >= 0))
+            if band.any():
+                here = np.flatnonzero(trace.rejected & (trace.num_accepted == position) & (tokens >= 0))
+                tied[here] = band[self.case.row_index(trace.draft_tokens[here, :position]), tokens[here]]
         return tied
 
 
@@ -150,7 +150,7 @@ def rule_law(rule: Rule, lumping: Lumping) -> Law | None:
     weights: list[float] = []
     for length in lengths:
         padding = [-1] * (case.num_draft_tokens - length)
-        law = outcome_law(rule, case.target_row, case.draft_row, length)
+        law = outcome_law(rule, _model(case, case.target), _model(case, case.draft), length)
         for (draft_tokens, num_accepted, next_token), weight in law.items():
             if weight > NEGLIGIBLE:
                 rows.append([*draft_tokens, *padding, length, num_accepted, -1 if next_token is None else next_token])
@@ -159,6 +159,11 @@ def rule_law(rule: Rule, lumping: Lumping) -> Law | None:
     nothing = np.full((len(rows), case.num_draft_tokens + 1), -1, dtype=np.int64)
     trace = Trace(table[:, :-3], table[:, -3], table[:, -2], table[:, -1], nothing)
     return Law(replace(lumping, tables=None).view(trace), np.array(weights))
+
+
+def _model(case: Case, levels: tuple[FloatArray, ...]) -> Model:
+    rows = [level.tolist() for level in levels]
+    return lambda prefix: rows[len(prefix)][int(case.row_index(np.array(prefix, dtype=np.int64)))]
 
 
 @lru_cache(maxsize=512)
@@ -180,7 +185,6 @@ def block_law(lumping: Lumping) -> Law | None:
         weights = (weights[:, None] * law).ravel()
         token = np.tile(np.arange(case.vocab_size), len(blocks))[:, None]
         blocks = np.hstack([np.repeat(blocks, case.vocab_size, axis=0), token])
-    none = np.full(len(blocks), -1, dtype=np.int64)
-    zero = np.zeros(len(blocks), dtype=np.int64)
-    trace = Trace(np.full((len(blocks), case.num_draft_tokens), -1, dtype=np.int64), zero, zero, none, blocks)
-    return Law(View(trace, zero.astype(np.bool_)), weights)
+    zero, never = np.zeros(len(blocks), dtype=np.int64), np.zeros(len(blocks), dtype=np.bool_)
+    drafts = np.full((len(blocks), case.num_draft_tokens), -1, dtype=np.int64)
+    return Law(View(Trace(drafts, zero, zero, zero - 1, blocks), never, never), weights)

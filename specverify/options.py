@@ -80,12 +80,16 @@ class Options:
             _known_id(name)
         for name, reason in reasons.items():
             if not isinstance(reason, str) or not reason.strip():
-                raise ConfigError(f"expected a reason for the known failure {name}, got {reason!r}; say why it is known")
+                raise ConfigError(
+                    f"expected a reason for the known failure {name}, got {reason!r}; say why it is known"
+                )
         return cls(
             profile=profile,
             seed=_integer("seed", seed, 0, MAX_SEED - 1),
             alpha=_number("alpha", alpha, "between 0 and 1, such as 1e-6"),
-            target_tv=_number("target_tv", PROFILES[profile].target_tv if target_tv is None else target_tv, "between 0 and 1"),
+            target_tv=_number(
+                "target_tv", PROFILES[profile].target_tv if target_tv is None else target_tv, "between 0 and 1"
+            ),
             only=tuple(only),
             require=_requirement(verifier, require),
             samples=None if samples is None else _integer("samples", samples, 1, 10**9),
@@ -112,7 +116,7 @@ def _requirement(verifier: Verifier, require: str | None) -> str:
         raise ConfigError(f"expected require to be 'lossless' or 'rule', got {require!r}")
     if require == "rule" and verifier.rule is None:
         raise ConfigError(
-            f"expected a declared rule for require='rule', got none from {verifier.name}; declare it with @verifier(rule=...)"
+            f"expected a declared rule for require='rule', got none from {verifier.name}; use @verifier(rule=...)"
         )
     return require
 
@@ -130,6 +134,6 @@ def _number(name: str, value: object, domain: str) -> float:
 
 
 def _seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value or math.isinf(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0 or math.isinf(value):
         raise ConfigError(f"expected time_limit to be a positive number of seconds, got {value!r}")
     return float(value)

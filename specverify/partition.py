@@ -35,7 +35,7 @@ class Partition:
 
     def sums(self, law: FloatArray) -> FloatArray:
         """Give the probability of every cell under another law: float64 [V] to float64 [K]."""
-        return np.bincount(self.table, weights=law, minlength=len(self.probs))
+        return _summed(self.table, law, len(self.probs))
 
 
 def identity(law: FloatArray) -> Partition:
@@ -45,7 +45,9 @@ def identity(law: FloatArray) -> Partition:
         >>> identity(np.array([0.6, 0.4])).labels
         ('token 0', 'token 1')
     """
-    return Partition(np.arange(len(law)), law, tuple(f"token {token}" for token in range(len(law))))
+    return Partition(
+        np.arange(len(law)), np.asarray(law, dtype=np.float64), tuple(f"token {token}" for token in range(len(law)))
+    )
 
 
 def ties(target: FloatArray, draft: FloatArray, tau: float) -> BoolArray:
@@ -138,4 +140,8 @@ def _equal_mass(weights: FloatArray, cells: int) -> IntArray:
 
 
 def _made(table: IntArray, law: FloatArray, labels: list[str]) -> Partition:
-    return Partition(table, np.bincount(table, weights=law, minlength=len(labels)), tuple(labels))
+    return Partition(table, _summed(table, law, len(labels)), tuple(labels))
+
+
+def _summed(table: IntArray, law: FloatArray, cells: int) -> FloatArray:
+    return np.asarray(np.bincount(table, weights=law, minlength=cells), dtype=np.float64)

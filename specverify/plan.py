@@ -64,10 +64,10 @@ class Plan:
         return self.verifier.rule if self.options.require == "rule" else None
 
     def describe(self) -> list[dict[str, Any]]:
-        """List what would be caught: check, case, n (rows; conditional checks see fewer events), cells, detectable_tv."""
+        """List what would be caught: check, case, n (conditional checks see fewer), cells, detectable_tv."""
         rows = []
         for run in self.runs:
-            for probe in run.probes.probes:
+            for probe in run.probes:
                 cells = len(probe.probs) - 1
                 tv = detectable_tv(run.planned.rows, cells, self.level, MISS)
                 rows.append(

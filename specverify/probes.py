@@ -97,7 +97,8 @@ class CaseProbes:
 
     def views(self, trace: Trace) -> dict[str, View]:
         """See a trace of the case through every lens."""
-        views = {"token": View(trace, np.zeros(len(trace), dtype=np.bool_))}
+        never = np.zeros(len(trace), dtype=np.bool_)
+        views = {"token": View(trace, never, never)}
         if self.rule_lens is not None:
             views["rule"] = self.rule_lens.view(trace)
         if self.block_lens is not None:
@@ -130,7 +131,8 @@ class CaseProbes:
         assert self.rule_lens is not None
         answers = outcome_question(self.rule_lens).ask(law.view)
         inside = answers >= 0
-        return np.bincount(answers[inside], weights=law.weights[inside], minlength=self.outcome_space)
+        probs = np.bincount(answers[inside], weights=law.weights[inside], minlength=self.outcome_space)
+        return np.asarray(probs, dtype=np.float64)
 
     def _first_token(self) -> Iterator[Probe | None]:
         target = self.case.target[0][0]
@@ -175,9 +177,9 @@ def _made(case: str, question: Question, answers: IntArray, weights: FloatArray)
     lookup = np.full(len(summed) + 1, cells, dtype=np.int64)
     lookup[possible] = np.arange(len(possible)) % cells
     probs = np.bincount(lookup[possible], weights=summed[possible])
-    probs = np.append(probs / probs.sum() * (1 - IMPOSSIBLE), IMPOSSIBLE)
+    null = np.append(probs / probs.sum() * (1 - IMPOSSIBLE), IMPOSSIBLE)
     labels = [question.label(int(answer)) for answer in possible[:cells]]
-    return Probe(case, question, (*labels, "cannot happen"), probs, lookup)
+    return Probe(case, question, (*labels, "what cannot happen"), null, lookup)
 
 
 def _outcome_space(lens: Lumping) -> int:

@@ -174,8 +174,8 @@ def _message(judgement: Judgement, check: str) -> str:
     if findings:
         return f"On case {findings[0].case}: {findings[0].message}."
     if check == "SV-ALL-001":
-        leading = sorted(judgement.results, key=lambda r: -r.log_e)[:3]
-        return f"The evidence of all checks together proves a fault; most of it is from {', '.join(r.probe.key for r in leading)}."
+        leading = [r.probe.key for r in sorted(judgement.results, key=lambda r: -r.log_e)[:3]]
+        return f"All checks together prove a fault; most of the evidence is from {', '.join(leading)}."
     failing = [result for result in results if result.probe.key in judgement.rejected]
     worst = failing[0]
     due = worst.n * worst.probe.probs

@@ -49,7 +49,7 @@ class Tally:
     stopped: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class CaseRun:
     """One planned case for one sampler, and what was counted so far.
 
@@ -67,7 +67,7 @@ class CaseRun:
     rule: str | None
     tau: float
     seed: int
-    selects: Callable[[str], bool] = lambda check: True
+    selects: Callable[[str], bool]
     rows: int = 0
     calls: int = 0
     seconds: float = 0.0

@@ -22,12 +22,17 @@ from specverify.tolerance import allowance
 __all__ = ["PROFILES", "Planned", "Profile", "look_fractions", "schedule"]
 
 GROWTH = 1.6
-LOOKS = 16
+LOOKS = 12
 FEW_BATCH = 8  # samplers below this batch size get the telling cases only
 MAX_BATCH = 8192
 MAX_ELEMENTS = 2**23  # probabilities handed over in one call
 
-HEADLINES = MappingProxyType({"small": "W402", "middle": "softmax-1024", "large": "softmax-32000"})
+SIZES = MappingProxyType({"tiny": 8, "small": 64, "middle": 4096, "large": 2**30})
+"""Largest vocabulary of each size class."""
+
+HEADLINES = MappingProxyType(
+    {"tiny": "W402", "small": "softmax-32", "middle": "softmax-1024", "large": "softmax-32000"}
+)
 TELLING = (
     "AB",
     "W402",
@@ -60,22 +65,23 @@ class Profile:
     target_tv: float
 
 
-def _profile(headline: tuple[int, int, int], others: tuple[int, int, int], calls: int, target_tv: float) -> Profile:
-    names = ("small", "middle", "large")
-    by_class = [MappingProxyType(dict(zip(names, rows, strict=True))) for rows in (headline, others)]
+def _profile(headline: tuple[int, ...], others: tuple[int, ...], calls: int, target_tv: float) -> Profile:
+    by_class = [MappingProxyType(dict(zip(SIZES, rows, strict=True))) for rows in (headline, others)]
     return Profile(by_class[0], by_class[1], calls, target_tv)
 
 
 PROFILES = MappingProxyType(
     {
-        "quick": _profile((800_000, 240_000, 28_000), (100_000, 40_000, 8_000), 5_000, 0.10),
-        "ci": _profile((4_000_000, 960_000, 110_000), (400_000, 200_000, 40_000), 20_000, 0.05),
-        "release": _profile((16_000_000, 4_000_000, 440_000), (2_000_000, 800_000, 160_000), 80_000, 0.02),
+        "quick": _profile((640_000, 200_000, 224_000, 25_000), (100_000, 100_000, 40_000, 8_000), 5_000, 0.10),
+        "ci": _profile((2_400_000, 2_400_000, 900_000, 100_000), (400_000, 400_000, 200_000, 40_000), 20_000, 0.05),
+        "release": _profile(
+            (10_000_000, 10_000_000, 3_600_000, 400_000), (2_000_000, 2_000_000, 800_000, 160_000), 80_000, 0.02
+        ),
     }
 )
 """The profiles by name."""
 
-_LEAD = MappingProxyType({"small": 16.0, "middle": 4.0, "large": 1.0})
+_LEAD = MappingProxyType({"tiny": 16.0, "small": 16.0, "middle": 4.0, "large": 1.0})
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,7 @@ class Planned:
 
     Attributes:
         case: The case as defined, before rounding.
-        size_class: "small" (V <= 64), "middle" (V <= 4096) or "large".
+        size_class: A key of SIZES, or "stage" for the independence stage.
         rows: Rows planned.
         batch: Largest number of rows in one call.
         headline: Whether it carries the detectable total variation of its size class.
@@ -107,7 +113,7 @@ def look_fractions() -> tuple[float, ...]:
 
     Example:
         >>> len(look_fractions()), look_fractions()[-1]
-        (16, 1.0)
+        (12, 1.0)
     """
     return tuple(GROWTH ** (look + 1 - LOOKS) for look in range(LOOKS))
 
@@ -154,7 +160,7 @@ def _planned(verifier: Verifier, profile: Profile, samples: int | None) -> Itera
 
 
 def _size_class(vocab_size: int) -> str:
-    return "small" if vocab_size <= 64 else "middle" if vocab_size <= 4096 else "large"
+    return next(name for name, largest in SIZES.items() if vocab_size <= largest)
 
 
 def _batch(verifier: Verifier, case: Case) -> int:

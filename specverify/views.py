@@ -56,7 +56,7 @@ def outcome_question(lens: Lumping) -> Question:
         trace = view.trace
         code = _number(trace.draft_tokens + 1, size + 1)
         code = (code * (full + 1) + trace.num_accepted) * (size + 1) + trace.next_token + 1
-        return np.where(view.tied, -1, code)
+        return np.where(view.tied_draft | view.tied_next, -1, code)
 
     def label(answer: int) -> str:
         rest, following = divmod(answer, size + 1)
@@ -72,12 +72,11 @@ def rule_questions(lens: Lumping) -> Iterator[Question]:
     size, full = lens.case.vocab_size, lens.case.num_draft_tokens
     for position in range(full):
         name = partial(_name, lens, position)
-        yield _rule("SV-ACC-001", position, _acceptance, lambda a, n=name: f"{n(a // 2)} {('rejected', 'accepted')[a % 2]}")
-        yield _rule("SV-RES-001", position, _replacement, lambda a, n=name: f"replaced by {n(a - 1)}")
-        pair = partial(_pair, size)
-        yield _rule("SV-RES-002", position, pair, lambda a, n=name: f"{n(a // (size + 1))} replaced by {n(a % (size + 1) - 1)}")
-    for position in range(1, full):
-        yield _rule("SV-POS-001", position, _token_at, lambda a, n=partial(_name, lens, position): n(a - 1))
+        yield _rule("SV-ACC-001", position, _acceptance, partial(_acceptance_label, name))
+        yield _rule("SV-RES-001", position, _replacement, partial(_next_label, name, "replaced by "))
+        yield _rule("SV-RES-002", position, partial(_pair, size), partial(_pair_label, name, size))
+        if position:
+            yield _rule("SV-POS-001", position, _token_at, partial(_next_label, name, ""))
     if full:
         yield _rule("SV-BON-001", None, _bonus, lambda a: f"bonus {_name(lens, full, a - 1)}")
         yield _rule("SV-LEN-001", None, _length, lambda a: f"{a % (full + 1)} of {a // (full + 1)} accepted")
@@ -90,8 +89,7 @@ def _rule(check: str, position: int | None, ask: Callable[..., IntArray], label:
 def _acceptance(view: View, position: int) -> IntArray:
     trace = view.trace
     answer = 2 * trace.draft_tokens[:, position] + (trace.num_accepted > position)
-    tied = view.tied & (trace.num_accepted == position)
-    return np.where(_tested(view, position) & ~tied, answer, -1)
+    return np.where(_tested(view, position) & ~_tied_at(view, position), answer, -1)
 
 
 def _replacement(view: View, position: int) -> IntArray:
@@ -107,8 +105,7 @@ def _pair(size: int, view: View, position: int) -> IntArray:
 def _token_at(view: View, position: int) -> IntArray:
     trace = view.trace
     token = np.where(trace.num_accepted > position, trace.draft_tokens[:, position], trace.next_token)
-    tied = view.tied & (trace.num_accepted == position)
-    return np.where(_tested(view, position) & ~tied, token + 1, -1)
+    return np.where(_tested(view, position) & ~_tied_at(view, position), token + 1, -1)
 
 
 def _bonus(view: View) -> IntArray:
@@ -120,7 +117,7 @@ def _bonus(view: View) -> IntArray:
 def _length(view: View) -> IntArray:
     trace = view.trace
     answer = trace.num_draft_tokens * (trace.draft_tokens.shape[1] + 1) + trace.num_accepted
-    return np.where(view.tied, -1, answer)
+    return np.where(view.tied_draft, -1, answer)
 
 
 def _tested(view: View, position: int) -> BoolArray:
@@ -128,8 +125,13 @@ def _tested(view: View, position: int) -> BoolArray:
     return (trace.num_accepted >= position) & (trace.num_draft_tokens > position)
 
 
+def _tied_at(view: View, position: int) -> BoolArray:
+    return np.asarray(view.tied_draft & (view.trace.num_accepted == position))
+
+
 def _rejected(view: View, position: int) -> BoolArray:
-    return _tested(view, position) & (view.trace.num_accepted == position) & ~view.tied
+    stop = view.trace.num_accepted == position
+    return np.asarray(_tested(view, position) & stop & ~view.tied_draft & ~view.tied_next)
 
 
 def _number(tokens: IntArray, base: int) -> IntArray:
@@ -145,6 +147,19 @@ def _digits(number: int, base: int, width: int) -> list[int]:
         number, digit = divmod(number, base)
         digits.append(digit)
     return digits[::-1]
+
+
+def _acceptance_label(name: Callable[[int], str], answer: int) -> str:
+    return f"{name(answer // 2)} {'accepted' if answer % 2 else 'rejected'}"
+
+
+def _next_label(name: Callable[[int], str], before: str, answer: int) -> str:
+    return f"{before}{name(answer - 1)}"
+
+
+def _pair_label(name: Callable[[int], str], size: int, answer: int) -> str:
+    draft, following = divmod(answer, size + 1)
+    return f"{name(draft)} replaced by {name(following - 1)}"
 
 
 def _name(lens: Lumping, position: int, token: int) -> str:

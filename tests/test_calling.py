@@ -26,7 +26,11 @@ def table() -> Case:
     """Make a case of three tokens whose rows all differ."""
     rng = np.random.default_rng(5)
     target, draft = (
-        {prefix: rng.dirichlet(np.ones(3)) for length in range(3) for prefix in product(range(3), repeat=length)}
+        {
+            prefix: rng.dirichlet(np.ones(3)).tolist()
+            for length in range(3)
+            for prefix in product(range(3), repeat=length)
+        }
         for _ in range(2)
     )
     return Case.from_table("table", target, draft, num_draft_tokens=2)
@@ -54,6 +58,7 @@ class Recorder:
         return np.full((self.rows, 1), -1)
 
     def __call__(self, draft: Any = DRAFT, lengths: Any = FULL, seed: int = 1) -> dict[str, Any]:
+        """Call on a batch and give what was handed over."""
         self.rows = len(draft)
         call(self.verifier, self.handed, draft, lengths, seed)
         return self.seen
@@ -115,8 +120,8 @@ def test_readonly_gets_views_that_cannot_be_written(table: Case, flat: Case) -> 
     assert ask(table, "target_probs", readonly=True)["target_probs"].strides[0] > 0
     for array in seen.values():
         assert not array.flags.writeable
+    writes = verifier(readonly=True)(lambda draft_tokens, target_probs: target_probs.fill(0))
     with pytest.raises(SamplerRaised, match="read-only"):
-        writes = verifier(readonly=True)(lambda draft_tokens, target_probs: target_probs.fill(0))
         call(writes, Handed(flat, writes), DRAFT, FULL, 0)
 
 
@@ -253,7 +258,7 @@ def test_global_generators_get_different_streams(flat: Case) -> None:
     seen = []
 
     def stub(draft_tokens: Any) -> Any:
-        seen.append((random.getstate()[1][0], int(np.random.get_state()[1][1])))  # type: ignore[index]  # noqa: NPY002
+        seen.append((random.getstate()[1][1], int(np.random.get_state()[1][1])))  # type: ignore[index]  # noqa: NPY002
         return draft_tokens
 
     declared = verifier(stub)
@@ -454,7 +459,7 @@ def test_an_exception_is_shown_with_the_samplers_frames_and_its_input(flat: Case
     assert text.startswith("ZeroDivisionError: by the sampler\n")
     assert "in raises" in text
     assert "in inner" in text
-    assert "calling.py" not in text
+    assert "specverify/calling.py" not in text
     assert text.endswith("with case 'flat', seed 77, 5 row(s), draft_tokens [[0, 0], [0, 0], [0, 0]] and so on")
 
 

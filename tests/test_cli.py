@@ -9,9 +9,11 @@ import subprocess
 import sys
 import types
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from specverify.cli import main
@@ -344,3 +346,18 @@ def test_a_missing_file_of_known_failures_is_named(tmp_path: Path) -> None:
     """A path that leads nowhere is an error that names it."""
     with pytest.raises(ConfigError, match=r"cannot read the known failures in .*none\.toml"):
         read_known_failures(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(("target", "status", "first"), [("reference", 0, "C"), ("naive-redraw", 1, "NONC")])
+def test_a_real_run_ends_in_a_valid_report(
+    target: str, status: int, first: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the real engine the status, the text and a document that obeys the schema agree."""
+    path = tmp_path / "report.json"
+    assert main(["check", target, "--samples", "2000", "--target-tv", "0.9", "--json", str(path)]) == status
+    assert capsys.readouterr().out.startswith(f"{target}: {first}")
+    schema = resources.files("specverify.reports").joinpath("report.schema.json").read_text(encoding="utf-8")
+    jsonschema.Draft202012Validator(json.loads(schema)).validate(Report.read(path).document)
+    assert main(["check", target, "--samples", "2000", "--target-tv", "0.9", "--json", "-"]) == status
+    again = json.loads(capsys.readouterr().out)
+    assert [check["observed"] for check in again["checks"]] == [check["observed"] for check in Report.read(path).checks]

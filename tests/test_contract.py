@@ -74,7 +74,8 @@ def test_callable_objects_and_bound_methods_are_declared() -> None:
         def verify(self, target_probs: Any) -> Any:
             return target_probs
 
-    assert (verifier(Engine()).name, verifier(Engine()).asks) == ("Engine", {"draft_tokens"})
+    assert verifier(Engine()).name == "Engine"
+    assert verifier(Engine()).asks == {"draft_tokens"}
     assert verifier(Engine().verify).asks == {"target_probs"}
 
 

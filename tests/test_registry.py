@@ -169,8 +169,7 @@ def test_an_import_that_fails_is_one_line_with_its_place(inside: Path, text: str
     assert not [name for name in sys.modules if "specverify_target_bad" in name]
 
 
-@pytest.mark.usefixtures("inside")
-def test_a_broken_declaration_passes_as_its_own_error() -> None:
+def test_a_broken_declaration_passes_as_its_own_error(inside: Path) -> None:
     """A contract error at decoration is not wrapped: it says what to do already."""
     (inside / "wrong.py").write_text(
         "import specverify.contract\n@specverify.contract.verifier\ndef f(draft_token): pass\n"

@@ -165,6 +165,7 @@ def test_a_failure_shows_the_message_the_cells_and_the_table(nonconformant: Docu
     assert "SV-TOK-001  The first token follows the target" in text
     assert "case AB, n 4,096, p 1.1e-57, log10 E 53.6" in text
     assert "A: observed 2,950, expected 2,457.6" in text
+    assert text.index("WHAT IT LOOKS LIKE") < text.index("SMALLEST CASE") < text.index("FAILED (1 of 5 checks)")
     assert "K02 (99.8%)  After a rejection it redraws from the target" in text
     assert "G04" not in text
     assert "Rule:      token (declared): does not conform\n" in text
@@ -216,6 +217,28 @@ def test_a_sampler_without_a_rule_is_told_which_it_may_follow(conformant: Docume
     """Without a declared rule, the known rules that are not contradicted are listed."""
     rule = {"declared": None, "conforms": None, "not_rejected": ["token", "match"]}
     assert "none declared; not contradicted: token, match" in render(change(conformant, rule=rule))
+
+
+def test_only_the_first_failures_are_shown_in_full(nonconformant: Document) -> None:
+    """Of many failures the later ones take a line each, unless more is asked for."""
+    nonconformant["checks"] = [{**nonconformant["checks"][1], "id": f"SV-TOK-00{i}"} for i in range(1, 6)]
+    assert render(nonconformant).count("A: observed 2,950") == 3
+    assert "  SV-TOK-005  The first token follows the target; case AB, n 4,096, p 1.1e-57, log10 E 53.6" in render(
+        nonconformant
+    )
+    assert render(nonconformant, verbose=True).count("A: observed 2,950") == 5
+
+
+def test_what_would_be_caught_is_said_for_each_size(conformant: Document) -> None:
+    """Small and large vocabularies have a detectable error each."""
+    assert "Detects:   0.012 at W402 (27 cells)" in render(conformant)
+
+
+def test_precision_is_shown_where_it_matters(conformant: Document) -> None:
+    """An allowance for rounding is said, except that of exact arithmetic in double precision."""
+    assert "Precision" not in render(conformant)
+    conformant["tolerance"] = {"class": "float32", "allowance": 1.2e-4}
+    assert "Precision: float32, allowed total variation 0.00012" in render(conformant)
 
 
 def test_large_laws_are_named_by_their_shape(nonconformant: Document) -> None:
