@@ -34,7 +34,10 @@ def counterexample(judgement: Judgement) -> dict[str, Any] | None:
     if not failing:
         return None
     stage = judgement.plan.stage
-    worst = min(failing, key=lambda r: (r.run in stage, r.run.case.vocab_size, r.run.case.num_draft_tokens, -r.log_e))
+    smallest = min(
+        (r.run for r in failing), key=lambda run: (run in stage, run.case.vocab_size, run.case.num_draft_tokens)
+    )
+    worst = max((r for r in failing if r.run is smallest), key=lambda r: r.log_e)
     case = worst.run.planned.case
     observed, expected = _quantities(judgement, worst)
     shown = case.vocab_size <= MAX_SHOWN_VOCAB
@@ -71,16 +74,11 @@ def _quantities(judgement: Judgement, worst: ProbeResult) -> tuple[dict[str, Any
             observed[name] = {label: seen[name].get(label, 0.0) for label in labels}
             expected[name] = {label: due[name].get(label, 0.0) for label in labels}
     share = worst.counts / worst.n
-    cells = np.argsort(-_deviance(worst))[:WORST_CELLS]
+    cells = worst.furthest()[:WORST_CELLS]
     title = f"{worst.probe.check} (furthest cells)"
     observed[title] = {worst.probe.labels[c]: float(share[c]) for c in cells}
     expected[title] = {worst.probe.labels[c]: float(worst.probe.probs[c]) for c in cells}
     return observed, expected
-
-
-def _deviance(result: ProbeResult) -> FloatArray:
-    due = result.n * result.probe.probs
-    return np.asarray((result.counts - due) ** 2 / due)
 
 
 def _summary(run: CaseRun, weights: FloatArray) -> dict[str, dict[str, float]]:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from specverify.arrays import IntArray
 from specverify.checks import CATALOGUE
 from specverify.evidence import Fit, gof, holm, log_e, mean_log_e, required_count
@@ -60,6 +62,11 @@ class ProbeResult:
     def cells(self) -> int:
         """Give the cells that are possible."""
         return len(self.probe.probs) - 1
+
+    def furthest(self) -> IntArray:
+        """List the cells from the most to the least surprising."""
+        due = self.n * self.probe.probs
+        return np.argsort(-np.abs(self.counts - due) / np.sqrt(due), kind="stable")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from specverify.reference import RULES, Rule
 from specverify.trace import Trace
 from specverify.views import Question, block_question, outcome_question, rule_questions
 
-__all__ = ["CaseProbes", "Probe"]
+__all__ = ["CaseProbes", "Probe", "case_probes"]
 
 FIRST_TOKEN_CELLS = 16
 RULE_CELLS = 8
@@ -164,6 +165,12 @@ class CaseProbes:
 
     def _sent(self, question: Question, law: Law) -> Probe | None:
         return _made(self.case.name, question, question.ask(law.view), law.weights)
+
+
+@lru_cache(maxsize=256)
+def case_probes(case: Case, tau: float, rule: str | None) -> CaseProbes:
+    """Give the probes of a case, made once for all runs of a process; the arguments are those of CaseProbes."""
+    return CaseProbes(case, tau, rule)
 
 
 def _made(case: str, question: Question, answers: IntArray, weights: FloatArray) -> Probe | None:

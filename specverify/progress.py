@@ -1,5 +1,6 @@
 """Whoever waits at a terminal sees how far the run is and what it has found; nobody else sees anything."""
 
+import shutil
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -7,7 +8,8 @@ from typing import Final, Protocol, TextIO
 
 __all__ = ["ProgressBar", "ProgressState"]
 
-_BAR: Final = 24
+_BAR: Final = 16
+_WIDTH: Final = 100
 _INTERVAL_S: Final = 0.1
 
 
@@ -75,9 +77,10 @@ class ProgressBar:
 
 
 def _line(state: ProgressState, elapsed: float) -> str:
-    """Put one state into one line of at most 100 columns."""
+    """Put one state into one line, cut where the terminal would break it."""
     share = min(state.rows_done / state.rows_planned, 1.0) if state.rows_planned else 0.0
     bar = ("#" * round(share * _BAR)).ljust(_BAR, "-")
-    left = f", about {elapsed * (1 - share) / share:.0f} s left" if share else ""
+    left = f", {elapsed * (1 - share) / share:.0f} s left" if share else ""
     evidence = f"log10 E {state.log10_e:+.1f} of {state.log10_threshold:.1f}"
-    return f"[{bar}] {state.rows_done:,} of {state.rows_planned:,} samples, {evidence}{left}, {state.case}"[:100]
+    line = f"[{bar}] {state.rows_done:,} of {state.rows_planned:,} samples, {evidence}{left}, {state.case}"
+    return line[: min(_WIDTH, shutil.get_terminal_size().columns - 1)]

@@ -178,8 +178,7 @@ def _message(judgement: Judgement, check: str) -> str:
         return f"All checks together prove a fault; most of the evidence is from {', '.join(leading)}."
     failing = [result for result in results if result.probe.key in judgement.rejected]
     worst = failing[0]
-    due = worst.n * worst.probe.probs
-    cell = int(np.argmax((worst.counts - due) ** 2 / due))
+    cell = int(worst.furthest()[0])
     more = f" Also on {', '.join(r.run.name for r in failing[1:4])}." if len(failing) > 1 else ""
     return (
         f"{CATALOGUE[check].claim} On case {worst.run.name}, '{worst.probe.labels[cell]}' came in "

@@ -19,7 +19,7 @@ from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.handing import Handed
 from specverify.hard import HardChecks, Violation
-from specverify.probes import CaseProbes
+from specverify.probes import case_probes
 from specverify.sampling import CaseSampler
 from specverify.schedule import Planned
 from specverify.trace import Trace
@@ -78,7 +78,7 @@ class CaseRun:
     def __post_init__(self) -> None:
         self.handed = Handed(self.planned.case, self.verifier)
         self.case: Case = self.handed.case
-        self.laws = CaseProbes(self.case, self.tau, self.rule)
+        self.laws = case_probes(self.case, self.tau, self.rule)
         self.probes = [probe for probe in self.laws.probes if self.selects(probe.check)]
         self.counts = [np.zeros(len(probe.probs), dtype=np.int64) for probe in self.probes]
         width = self.case.num_draft_tokens

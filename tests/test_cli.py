@@ -287,17 +287,26 @@ def ticking(*times: float) -> Callable[[], float]:
     return lambda: next(remaining)
 
 
-def test_progress_shows_samples_evidence_and_time_left() -> None:
+def test_progress_shows_samples_evidence_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a terminal one line is redrawn, and wiped at the end."""
+    monkeypatch.setenv("COLUMNS", "100")
     stream = Terminal()
     with ProgressBar(stream, clock=ticking(0.0, 10.0, 10.01, 20.0)) as bar:
         for done in (250, 251, 500):
             bar(state(done))
         text = stream.getvalue()
-        assert "[######------------------] 250 of 1,000 samples, log10 E -1.2 of 6.3, about 30 s left, T3" in text
+        assert "[####------------] 250 of 1,000 samples, log10 E -1.2 of 6.3, 30 s left, T3" in text
         assert "251 of" not in text
-        assert "[############------------] 500 of 1,000 samples" in text
+        assert "[########--------] 500 of 1,000 samples" in text
     assert stream.getvalue().endswith("\r" + " " * len(text.rpartition("\r")[2].rstrip()) + "\r")
+
+
+def test_progress_never_breaks_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a narrow terminal the line is cut, since a broken one could not be redrawn."""
+    monkeypatch.setenv("COLUMNS", "30")
+    stream = Terminal()
+    ProgressBar(stream, clock=ticking(0.0, 10.0))(state(250))
+    assert stream.getvalue() == "\r[####------------] 250 of 1,0"
 
 
 def test_progress_is_silent_when_piped() -> None:
