@@ -96,3 +96,10 @@ def coverage(session: nox.Session) -> None:
     session.install("-q", *_PINNED, "-e", ".[transformers]", *_group("test"))
     session.run("coverage", "run", "-m", "pytest", *session.posargs)
     session.run("coverage", "report", "--show-missing", "--skip-covered")
+
+
+@nox.session
+def calibration(session: nox.Session) -> None:
+    """Measure error rates of whole suites: 300 at alpha 0.05, 20 quick ones a control and a fault (an hour)."""
+    session.install("-q", "-e", ".")
+    session.run("python", "tests/calibration.py", *session.posargs, env={"OPENBLAS_NUM_THREADS": "1"})

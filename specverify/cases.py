@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
+from operator import index as as_index
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from specverify.errors import ConfigError
 __all__ = ["MAX_VOCAB_SIZE", "Case", "Prefix", "Row"]
 
 MAX_VOCAB_SIZE = 262144
+MAX_DRAFT_TOKENS = 1024
 MAX_TABLE_CELLS = 4_000_000
 TOLERANCE = 1e-9
 
@@ -76,7 +78,7 @@ class Case:
             target: One row of V probabilities for all positions, or num_draft_tokens + 1 rows. Numbers, fractions or
                 strings such as "3/5"; when none is a float the case is exact.
             draft: One row, or num_draft_tokens rows.
-            num_draft_tokens: Length gamma of the draft, 0 or more.
+            num_draft_tokens: Length gamma of the draft, 0 to 1024.
             description: One line: what the case is good for.
             ragged: Whether the rows of one batch have draft lengths from 0 to num_draft_tokens.
 
@@ -109,7 +111,7 @@ class Case:
             name: Short unique name.
             target: Row of V probabilities for every prefix of up to num_draft_tokens tokens (a tuple of token ids).
             draft: Likewise for every shorter prefix; rows of longer prefixes are not used.
-            num_draft_tokens: Length gamma of the draft, 0 or more.
+            num_draft_tokens: Length gamma of the draft, 0 to 1024.
             description: One line: what the case is good for.
             ragged: Whether the rows of one batch have draft lengths from 0 to num_draft_tokens.
 
@@ -122,7 +124,7 @@ class Case:
             (Fraction(0, 1), Fraction(1, 1))
         """
         _check_length(name, num_draft_tokens)
-        size = _vocab_size(name, target)
+        size = len(_prefix_row(name, "target", target, ()))
         if size ** (num_draft_tokens + 1) > MAX_TABLE_CELLS:
             raise ConfigError(
                 f"case {name!r}: expected a table of at most {MAX_TABLE_CELLS} cells, got V={size} with "
@@ -139,7 +141,9 @@ class Case:
         if not 1 <= size <= MAX_VOCAB_SIZE:
             raise ConfigError(f"case {name!r}: expected 1 to {MAX_VOCAB_SIZE} tokens, got {size}")
         target, draft = (
-            tuple(_array(name, model, level, size, exact) for level in levels)
+            tuple(
+                _array(name, f"{model} row {{}} of position {i}", level, size, exact) for i, level in enumerate(levels)
+            )
             for model, levels in (("target", p), ("draft", q))
         )
         return cls(
@@ -181,11 +185,11 @@ class Case:
         return index
 
     def target_row(self, prefix: Prefix) -> Row:
-        """Give p(. | prefix), as fractions when the case is exact."""
+        """Give p(. | prefix), as fractions when the case is exact; a prefix that the case lacks is a ConfigError."""
         return self._row(self._exact_target or self.target, prefix)
 
     def draft_row(self, prefix: Prefix) -> Row:
-        """Give q(. | prefix), as fractions when the case is exact."""
+        """Give q(. | prefix), as fractions when the case is exact; a prefix that the case lacks is a ConfigError."""
         return self._row(self._exact_draft or self.draft, prefix)
 
     def replace_rows(self, target: Sequence[FloatArray], draft: Sequence[FloatArray]) -> Case:
@@ -195,10 +199,9 @@ class Case:
 
     def permuted(self, order: Sequence[int], name: str) -> Case:
         """Make the same case with its tokens renamed: token v is what token ``order[v]`` was."""
-        if sorted(order) != list(range(self.vocab_size)):
-            raise ConfigError(f"case {name!r}: expected an order of 0..{self.vocab_size - 1}, got {list(order)}")
+        ids = _permutation(name, order, self.vocab_size)
         target, draft, exact_target, exact_draft = (
-            None if model is None else tuple(self._reordered(rows, list(order)) for rows in model)
+            None if model is None else tuple(self._reordered(rows, ids) for rows in model)
             for model in (self.target, self.draft, self._exact_target, self._exact_draft)
         )
         assert target is not None
@@ -211,77 +214,112 @@ class Case:
         size, depth = self.vocab_size, 1
         while size ** (depth - 1) < len(rows):
             depth += 1
-        return rows.reshape((size,) * depth)[np.ix_(*[order] * depth)].reshape(rows.shape)
+        renamed = rows.reshape((size,) * depth)[np.ix_(*[order] * depth)].reshape(rows.shape)
+        renamed.flags.writeable = False
+        return renamed
 
     def _row(self, model: Sequence[npt.NDArray[Any]], prefix: Prefix) -> Row:
+        if len(prefix) >= len(model) or not all(0 <= token < self.vocab_size for token in prefix):
+            raise ConfigError(
+                f"case {self.name!r}: expected a prefix of fewer than {len(model)} tokens, each in "
+                f"0..{self.vocab_size - 1}, got {_short(prefix)}"
+            )
         index = int(self.row_index(np.asarray(prefix, dtype=np.int64)))
         return tuple(model[len(prefix)][index].tolist())
 
 
+def _is_row(value: Any) -> bool:
+    """Tell rows from what NumPy takes for one value: numbers, strings, mappings, sets, generators."""
+    return isinstance(value, list | tuple) or np.ndim(value) > 0
+
+
+def _short(value: object) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _check_row(name: str, model: str, row: Any) -> None:
+    if not _is_row(row):
+        raise ConfigError(f"case {name!r}: expected a {model} row as a list of probabilities, got {_short(row)}")
+
+
 def _per_position(name: str, model: str, rows: Sequence[Any] | FloatArray, wanted: int) -> list[Any]:
+    _check_row(name, model, rows)
     if len(rows) == 0:
         if wanted == 0:
             return []
         raise ConfigError(f"case {name!r}: expected a {model} row of at least one token, got none")
-    if isinstance(rows[0], str) or np.ndim(rows[0]) == 0:
+    if not _is_row(rows[0]):
         return [rows] * wanted
     if len(rows) != wanted:
         raise ConfigError(f"case {name!r}: expected one {model} row or {wanted} of them, got {len(rows)}")
+    for row in rows:
+        _check_row(name, model, row)
     return list(rows)
 
 
 def _level(name: str, model: str, table: Mapping[Prefix, Sequence[Any]], size: int, length: int) -> list[Any]:
-    rows = []
-    for prefix in product(range(size), repeat=length):
-        if prefix not in table:
-            raise ConfigError(f"case {name!r}: expected a {model} row for prefix {prefix}, got none")
-        rows.append(table[prefix])
-    return rows
+    return [_prefix_row(name, model, table, prefix) for prefix in product(range(size), repeat=length)]
 
 
-def _vocab_size(name: str, target: Mapping[Prefix, Sequence[Any]]) -> int:
-    if () not in target:
-        raise ConfigError(f"case {name!r}: expected a target row for the empty prefix (), got none")
-    return len(target[()])
+def _prefix_row(name: str, model: str, table: Mapping[Prefix, Sequence[Any]], prefix: Prefix) -> Sequence[Any]:
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"case {name!r}: expected {model} rows in a dict by prefix, got {_short(table)}")
+    if prefix not in table:
+        raise ConfigError(f"case {name!r}: expected a {model} row for prefix {prefix}, got none")
+    _check_row(name, model, table[prefix])
+    return table[prefix]
+
+
+def _permutation(name: str, order: Sequence[int], size: int) -> list[int]:
+    try:
+        ids = [as_index(token) for token in order]
+    except TypeError:
+        ids = []
+    if sorted(ids) != list(range(size)):
+        raise ConfigError(f"case {name!r}: expected each of the ids 0..{size - 1} once, got {_short(order)}")
+    return ids
 
 
 def _check_length(name: str, num_draft_tokens: int) -> None:
-    if isinstance(num_draft_tokens, bool) or not isinstance(num_draft_tokens, int) or num_draft_tokens < 0:
-        raise ConfigError(f"case {name!r}: expected num_draft_tokens to be an integer >= 0, got {num_draft_tokens!r}")
+    whole = isinstance(num_draft_tokens, int) and not isinstance(num_draft_tokens, bool)
+    if not whole or not 0 <= num_draft_tokens <= MAX_DRAFT_TOKENS:
+        raise ConfigError(
+            f"case {name!r}: expected num_draft_tokens to be an integer from 0 to {MAX_DRAFT_TOKENS}, "
+            f"got {_short(num_draft_tokens)}"
+        )
 
 
 def _is_exact(row: Sequence[Any]) -> bool:
     return not isinstance(row, np.ndarray) and all(isinstance(value, (int, Fraction, str)) for value in row)
 
 
-def _array(name: str, model: str, level: list[Any], size: int, exact: bool) -> npt.NDArray[Any]:
+def _array(name: str, where: str, level: list[Any], size: int, exact: bool) -> npt.NDArray[Any]:
     rows = np.empty((len(level), size), dtype=object if exact else np.float64)
     for index, row in enumerate(level):
+        here = where.format(index)
         if len(row) != size:
-            raise ConfigError(f"case {name!r}: expected {size} tokens in every row, got a {model} row of {len(row)}")
+            raise ConfigError(f"case {name!r}: expected {size} tokens in every row, got {len(row)} in {here}")
         try:
             rows[index] = [Fraction(value) for value in row] if exact else _floats(row)
-        except (ValueError, TypeError, ZeroDivisionError) as error:
-            raise ConfigError(f"case {name!r}: expected numbers in {model} row {index}, got {error}") from None
-        _check_distribution(name, model, index, rows[index], exact)
+            _check_distribution(name, here, rows[index], exact)
+        except (ValueError, TypeError, ArithmeticError) as error:
+            raise ConfigError(f"case {name!r}: expected numbers in {here}, got {error}") from None
     return rows
 
 
 def _floats(row: Sequence[Any]) -> FloatArray:
-    if isinstance(row, np.ndarray):
-        return np.asarray(row, dtype=np.float64)
-    return np.array([float(Fraction(value)) if isinstance(value, str) else float(value) for value in row])
+    values = row.tolist() if isinstance(row, np.ndarray) else row
+    return np.array([float(Fraction(value)) if isinstance(value, str) else float(value) for value in values])
 
 
-def _check_distribution(name: str, model: str, index: int, row: npt.NDArray[Any], exact: bool) -> None:
+def _check_distribution(name: str, where: str, row: npt.NDArray[Any], exact: bool) -> None:
     total = sum(row) if exact else float(row.sum())
     if not all(row >= 0):
         bad = int(np.flatnonzero(~(row >= 0))[0])
-        raise ConfigError(
-            f"case {name!r}: expected probabilities >= 0 in {model} row {index}, got {row[bad]} at token {bad}"
-        )
+        raise ConfigError(f"case {name!r}: expected probabilities >= 0 in {where}, got {row[bad]} at token {bad}")
     if (total != 1) if exact else not abs(total - 1) <= TOLERANCE:
-        raise ConfigError(f"case {name!r}: expected {model} row {index} to sum to 1, got {total}; normalise it")
+        raise ConfigError(f"case {name!r}: expected {where} to sum to 1, got {total}; normalise it")
 
 
 def _frozen(rows: npt.NDArray[Any]) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from specverify.checks import CATALOGUE
@@ -70,11 +70,14 @@ class Options:
         Raises:
             ConfigError: In one line: what was expected, what was got, what to do.
         """
-        if profile not in PROFILES:
+        if not isinstance(profile, str) or profile not in PROFILES:
             close = did_you_mean(str(profile), PROFILES)
             raise ConfigError(f"expected a profile of {', '.join(PROFILES)}, got {profile!r}{close}")
-        if isinstance(only, str):
-            only = only.split(",")
+        if not isinstance(only, Iterable):
+            raise ConfigError(f"expected only to be a list of check ids, got {only!r}")
+        only = tuple(only.split(",") if isinstance(only, str) else only)
+        if not isinstance(known_failures, Mapping | None):
+            raise ConfigError(f"expected known_failures to be a dict of reasons by check id, got {known_failures!r}")
         reasons = dict(known_failures or {})
         for name in (*only, *reasons):
             _known_id(name)
@@ -90,7 +93,7 @@ class Options:
             target_tv=_number(
                 "target_tv", PROFILES[profile].target_tv if target_tv is None else target_tv, "between 0 and 1"
             ),
-            only=tuple(only),
+            only=only,
             require=_requirement(verifier, require),
             samples=None if samples is None else _integer("samples", samples, 1, 10**9),
             known_failures=reasons,
@@ -104,8 +107,8 @@ class Options:
 
 
 def _known_id(name: str) -> None:
-    if name not in CATALOGUE:
-        close = did_you_mean(name, CATALOGUE)
+    if not isinstance(name, str) or name not in CATALOGUE:
+        close = did_you_mean(str(name), CATALOGUE)
         raise ConfigError(f"expected the id of a check, got {name!r}{close}; `specverify list checks` shows all")
 
 

@@ -137,8 +137,8 @@ def schedule(verifier: Verifier, profile: str, samples: int | None = None) -> li
         >>> sum(planned.rows for planned in schedule(one, "quick"))
         50000
     """
-    if profile not in PROFILES:
-        close = did_you_mean(profile, PROFILES)
+    if not isinstance(profile, str) or profile not in PROFILES:
+        close = did_you_mean(str(profile), PROFILES)
         raise ConfigError(f"expected a profile of {', '.join(PROFILES)}, got {profile!r}{close}")
     if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < 1):
         raise ConfigError(f"expected samples to be an integer of at least 1, got {samples!r}")

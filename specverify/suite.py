@@ -77,8 +77,9 @@ class Run:
     @property
     def hard(self) -> list[Violation]:
         """List the impossible events and faulty calls seen so far, of the checks that were asked for."""
-        faults = [run.fault for run in self.runs if run.fault is not None]
-        found = [*self.violations, *faults, *(v for run in self.runs for v in run.violations)]
+        runs = [*self.plan.runs, *self.plan.stage]  # the menu shows a violation better than the independence stage
+        faults = [run.fault for run in runs if run.fault is not None]
+        found = [*self.violations, *faults, *(v for run in runs for v in run.violations)]
         return [violation for violation in found if self.plan.options.selects(violation.check)]
 
     def log10_e(self, scope: str = "") -> float:
@@ -132,9 +133,7 @@ class Run:
             if self._law_holds(run):
                 self.findings += found
             elif found:
-                run.warnings[f"case {run.name}: single tokens fail their law, so dependence was not judged there"] = (
-                    None
-                )
+                run.warnings[f"case {run.name}: the tokens fail their law, so dependence was not judged there"] = None
 
     def _law_holds(self, run: CaseRun) -> bool:
         """Say whether single tokens follow their law: were one missing, equal rows would say nothing."""

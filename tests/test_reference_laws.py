@@ -157,9 +157,10 @@ def test_every_record_is_equal(variant: str) -> None:
 
 
 def test_no_record_is_left_out() -> None:
-    """The variants compared are all that the file holds, on all seven inputs."""
-    assert Counter(record["variant"] for record in DATA["records"]) == COUNTS
-    assert {record["input"]["name"] for record in DATA["records"]} == set(DATA["inputs"])
+    """The variants compared are all that the file holds of rules, on all seven inputs; test_faults compares faults."""
+    records = [record for record in DATA["records"] if not record["variant"].startswith("K")]
+    assert Counter(record["variant"] for record in records) == COUNTS
+    assert {record["input"]["name"] for record in records} == set(DATA["inputs"])
     assert len(DATA["inputs"]) == 7
 
 

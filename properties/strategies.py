@@ -1,0 +1,188 @@
+"""Random targets and drafts of every shape that matters: dense, with zeros, one-hot, tied, equal, disjoint, nested.
+
+Rows are tuples of Fractions that sum to exactly 1, so that laws can be compared with ``==``. Everything shrinks towards
+the two-token example: target (3/5, 2/5), draft (4/5, 1/5), one drafted token.
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import Final, TypeAlias
+
+import numpy as np
+from hypothesis import strategies as st
+
+from specverify.arrays import FloatArray
+from specverify.cases import Case, Prefix
+from specverify.errors import ConfigError
+
+from .shapes import SIMPLEST_DRAFT, SIMPLEST_TARGET, Relation, Weights, relations, shapes, weights
+
+__all__ = ["conditional_tables", "distributions", "float_pairs", "pairs"]
+
+Row: TypeAlias = tuple[Fraction, ...]
+
+_LARGEST_TILT: Final = 4.0
+
+
+def distributions(vocab_size: int) -> st.SearchStrategy[Row]:
+    """Generate next-token laws with exact probabilities.
+
+    Rows are dense, have zeros, are one-hot, or have several tokens of equal probability.
+
+    Args:
+        vocab_size: Number V of tokens, 1 or more.
+
+    Returns:
+        A strategy for tuples of V Fractions >= 0 that sum to 1. Examples shrink towards the row in which token 0 has
+        weight 3 and every other token weight 2.
+
+    Raises:
+        ConfigError: There would be no tokens.
+
+    Example:
+        >>> from hypothesis import find
+        >>> from specverify.properties import distributions, reproducible
+        >>> [str(probability) for probability in find(distributions(2), lambda row: True, settings=reproducible)]
+        ['3/5', '2/5']
+    """
+    return _distributions(_at_least("vocab_size", vocab_size, 1))
+
+
+def pairs(vocab_size: int | None = None) -> st.SearchStrategy[tuple[Row, Row]]:
+    """Generate pairs of a target row p and a draft row q over the same tokens.
+
+    The two are independent, equal, the same row with its tokens exchanged (which gives ties between p and q), of
+    disjoint supports, or one support lies strictly within the other.
+
+    Args:
+        vocab_size: Number V of tokens, 1 or more; left out, 1 to 4.
+
+    Returns:
+        A strategy for pairs of rows as ``distributions`` generates them. Where more than one token is needed, examples
+        shrink towards the two-token example p = (3/5, 2/5), q = (4/5, 1/5).
+
+    Raises:
+        ConfigError: There would be no tokens.
+
+    Example:
+        >>> from hypothesis import find
+        >>> from specverify.properties import pairs, reproducible
+        >>> p, q = find(pairs(), lambda pair: pair[0] != pair[1], settings=reproducible)
+        >>> [str(x) for x in p], [str(x) for x in q]
+        (['3/5', '2/5'], ['4/5', '1/5'])
+    """
+    return _up_to(4).flatmap(_pairs) if vocab_size is None else _pairs(_at_least("vocab_size", vocab_size, 1))
+
+
+def conditional_tables(*, max_vocab_size: int = 3, max_num_draft_tokens: int = 2) -> st.SearchStrategy[Case]:
+    """Generate cases whose target and draft rows depend on the tokens before them.
+
+    Args:
+        max_vocab_size: Largest number V of tokens, 1 or more.
+        max_num_draft_tokens: Largest draft length G, 0 or more. A table has about V**G rows, and the exact law of a
+            rule on it takes about V**(2 G) runs of the rule.
+
+    Returns:
+        A strategy for exact cases; their description lists the rows. Where more than one token is needed, examples
+        shrink towards the two-token example, with rows that ignore the context.
+
+    Raises:
+        ConfigError: An argument is too small.
+
+    Example:
+        >>> from hypothesis import find
+        >>> from specverify.properties import conditional_tables, reproducible
+        >>> tables = conditional_tables(max_num_draft_tokens=1)
+        >>> find(tables, lambda case: case.contextual, settings=reproducible).description
+        'p(.): 3/5 2/5; q(.): 4/5 1/5; p(.|0): 3/5 2/5; p(.|1): 3/5 2/5'
+    """
+    sizes = _up_to(_at_least("max_vocab_size", max_vocab_size, 1))
+    most = _at_least("max_num_draft_tokens", max_num_draft_tokens, 0)
+    return _tables(sizes, st.sampled_from([*range(1, most + 1), 0]))
+
+
+def float_pairs(vocab_size: int | None = None) -> st.SearchStrategy[tuple[FloatArray, FloatArray]]:
+    """Generate pairs of float rows for statistical tests: those of ``pairs`` with every weight scaled at random.
+
+    Args:
+        vocab_size: Number V of tokens, 1 or more; left out, 1 to 4.
+
+    Returns:
+        A strategy for pairs of float64 [V] arrays that sum to 1 up to rounding. Zeros stay zeros. Where more than one
+        token is needed, examples shrink towards the two-token example.
+
+    Raises:
+        ConfigError: There would be no tokens.
+
+    Example:
+        >>> from hypothesis import find
+        >>> from specverify.properties import float_pairs, reproducible
+        >>> p, q = find(float_pairs(), lambda pair: pair[0][0] != pair[1][0], settings=reproducible)
+        >>> p.round(3).tolist(), q.round(3).tolist()
+        ([0.6, 0.4], [0.8, 0.2])
+    """
+    return pairs(vocab_size).flatmap(lambda pair: st.tuples(_tilted(pair[0]), _tilted(pair[1])))
+
+
+@cache  # a table draws from the same strategy for every prefix, and making one takes longer than drawing from it
+def _distributions(vocab_size: int) -> st.SearchStrategy[Row]:
+    drawn = st.tuples(weights(vocab_size, SIMPLEST_TARGET), shapes(vocab_size))
+    return drawn.map(lambda row: _normalised(row[1](row[0])))
+
+
+@cache
+def _pairs(vocab_size: int) -> st.SearchStrategy[tuple[Row, Row]]:
+    p, q = weights(vocab_size, SIMPLEST_TARGET), weights(vocab_size, SIMPLEST_DRAFT)
+    return st.builds(_related, p, q, relations(vocab_size))
+
+
+def _related(target: Weights, draft: Weights, relation: Relation) -> tuple[Row, Row]:
+    p, q = relation(target, draft)
+    return _normalised(p), _normalised(q)
+
+
+def _normalised(row: Weights) -> Row:
+    return tuple(Fraction(weight, sum(row)) for weight in row)
+
+
+def _tilted(row: Row) -> st.SearchStrategy[FloatArray]:
+    tilt = st.floats(-_LARGEST_TILT, _LARGEST_TILT)
+    return st.lists(tilt, min_size=len(row), max_size=len(row)).map(lambda tilts: _scaled(row, tilts))
+
+
+def _scaled(row: Row, tilts: Sequence[float]) -> FloatArray:
+    scaled = np.array(row, dtype=np.float64) * np.exp(tilts)
+    return np.asarray(scaled / scaled.sum(), dtype=np.float64)
+
+
+def _up_to(largest: int) -> st.SearchStrategy[int]:
+    """Generate vocabulary sizes; two tokens are the simplest that show anything."""
+    return st.sampled_from([*range(2, largest + 1), 1])
+
+
+@st.composite
+def _tables(draw: st.DrawFn, sizes: st.SearchStrategy[int], lengths: st.SearchStrategy[int]) -> Case:
+    size, num_draft_tokens = draw(sizes), draw(lengths)
+    target: dict[Prefix, Row] = {}
+    draft: dict[Prefix, Row] = {}
+    for length in range(num_draft_tokens):
+        for prefix in product(range(size), repeat=length):
+            target[prefix], draft[prefix] = draw(_pairs(size))
+    for prefix in product(range(size), repeat=num_draft_tokens):
+        target[prefix] = draw(_distributions(size))
+    text = "; ".join(_text(prefix, target, draft) for prefix in target)
+    return Case.from_table("table", target, draft, num_draft_tokens=num_draft_tokens, description=text)
+
+
+def _text(prefix: Prefix, target: Mapping[Prefix, Row], draft: Mapping[Prefix, Row]) -> str:
+    given = f".|{','.join(map(str, prefix))}" if prefix else "."
+    rows = (("p", target[prefix]), ("q", draft.get(prefix, ())))
+    return "; ".join(f"{name}({given}): {' '.join(map(str, row))}" for name, row in rows if row)
+
+
+def _at_least(name: str, value: int, least: int) -> int:
+    if value < least:
+        raise ConfigError(f"expected {name} >= {least}, got {value}; pass {least} or more")
+    return value
