@@ -100,7 +100,7 @@ def conditional_tables(*, max_vocab_size: int = 3, max_num_draft_tokens: int = 2
     """
     sizes = _up_to(_at_least("max_vocab_size", max_vocab_size, 1))
     most = _at_least("max_num_draft_tokens", max_num_draft_tokens, 0)
-    return _tables(sizes, st.sampled_from([*range(1, most + 1), 0]))
+    return _tables(sizes, st.sampled_from([*range(1, most + 1), most, 0]))
 
 
 def float_pairs(vocab_size: int | None = None) -> st.SearchStrategy[tuple[FloatArray, FloatArray]]:
@@ -158,8 +158,8 @@ def _scaled(row: Row, tilts: Sequence[float]) -> FloatArray:
 
 
 def _up_to(largest: int) -> st.SearchStrategy[int]:
-    """Generate vocabulary sizes; two tokens are the simplest that show anything."""
-    return st.sampled_from([*range(2, largest + 1), 1])
+    """Generate sizes: two are the simplest that show anything, and the largest, twice as likely, shows most."""
+    return st.sampled_from([*range(2, largest + 1), largest, 1])
 
 
 @st.composite

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from specverify.cases import Case
 from specverify.faults import CATALOGUE
@@ -63,7 +63,7 @@ def block_with_token_residual(
 
 
 @every_rule
-@reproducible
+@settings(reproducible, max_examples=300)  # the subtlest known fault, K27e, took up to 306 tables, 44 in the median
 @given(case=conditional_tables())
 def test_the_completed_round_follows_the_target(rule: Rule, case: Case) -> None:
     """P(the first gamma + 1 tokens are x) is the product of p(x_i | x^{i-1}), zeros included."""

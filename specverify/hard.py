@@ -59,21 +59,38 @@ class HardChecks:
     def find(self, trace: Trace) -> list[Violation]:
         """List the violations in a trace."""
         emitted = trace.emitted()
-        support = np.zeros(len(trace), dtype=np.bool_)
-        for position, forbidden in enumerate(self._forbidden):
-            if forbidden.any():
-                support |= self._at(forbidden, trace, emitted[:, position], position)
-        found = [self._report("SV-SUP-001", trace, support, "a token that the target cannot give was emitted")]
+        text = "a token that the target cannot give was emitted"
+        found = [self._first("SV-SUP-001", text, trace, emitted, self._forbidden, anywhere=True)]
         if self._sure:
-            sure, replaced = np.zeros_like(support), np.zeros_like(support)
-            for position, (accept, nothing) in enumerate(zip(self._sure, self._no_residual, strict=True)):
-                stop = trace.rejected & (trace.num_accepted == position)
-                sure |= stop & self._at(accept, trace, trace.draft_tokens[:, position], position)
-                replaced |= stop & self._at(nothing, trace, trace.next_token, position)
-            found.append(self._report("SV-SUP-002", trace, sure, "a draft with p >= q was rejected"))
+            text = "a draft with p >= q was rejected"
+            found.append(self._first("SV-SUP-002", text, trace, trace.draft_tokens, self._sure))
             text = "a rejected draft was replaced by a token with p <= q, which has no residual mass"
-            found.append(self._report("SV-SUP-002", trace, replaced, text))
+            found.append(self._first("SV-SUP-002", text, trace, emitted, self._no_residual))
         return [violation for violation in found if violation is not None]
+
+    def _first(
+        self,
+        check: str,
+        text: str,
+        trace: Trace,
+        tokens: IntArray,
+        tables: list[BoolArray],
+        anywhere: bool = False,
+    ) -> Violation | None:
+        """Look for tokens that their position's table marks, at the stop of rejected rows or up to the stop."""
+        bad = np.zeros(tokens.shape, dtype=np.bool_)
+        for position, table in enumerate(tables):
+            if table.any():
+                considered = trace.num_accepted >= position
+                if not anywhere:
+                    considered &= trace.rejected & (trace.num_accepted == position)
+                bad[:, position] = considered & self._at(table, trace, tokens[:, position], position)
+        count = int(bad.any(axis=1).sum())
+        if not count:
+            return None
+        row, position = (int(k[0]) for k in np.nonzero(bad))
+        shown = self._shown(trace, row, position, int(tokens[row, position]))
+        return Violation(check, self.case.name, count, f"{text} ({count} of {len(trace)} rows; first: {shown})")
 
     def _at(self, table: BoolArray, trace: Trace, tokens: IntArray, position: int) -> BoolArray:
         """Look up each row's token at a position, given the drafted tokens before it; absent tokens are False."""
@@ -82,23 +99,10 @@ class HardChecks:
         found[rows] = table[self.case.row_index(trace.draft_tokens[rows, :position]), tokens[rows]]
         return found
 
-    def _report(self, check: str, trace: Trace, bad: BoolArray, text: str) -> Violation | None:
-        count = int(bad.sum())
-        if not count:
-            return None
-        row = int(np.argmax(bad))
-        stop = int(trace.num_accepted[row])
-        prefix = tuple(trace.draft_tokens[row, :stop].tolist())
-        index = int(self.case.row_index(np.asarray(prefix, dtype=np.int64)))
-        message = (
-            f"{text} ({count} of {len(trace)} rows; first: draft {trace.draft_tokens[row].tolist()}, "
-            f"{stop} accepted, then {_token(trace.next_token[row], self.case, stop, index)})"
-        )
-        return Violation(check, self.case.name, count, message)
-
-
-def _token(token: int, case: Case, position: int, index: int) -> str:
-    if token < 0:
-        return "nothing"
-    drafted = f", q = {case.draft[position][index][token]:.4g}" if position < case.num_draft_tokens else ""
-    return f"token {token} with p = {case.target[position][index][token]:.4g}{drafted}"
+    def _shown(self, trace: Trace, row: int, position: int, token: int) -> str:
+        index = int(self.case.row_index(trace.draft_tokens[row, :position]))
+        p = f"p = {self.case.target[position][index][token]:.4g}"
+        if position < self.case.num_draft_tokens:
+            p += f", q = {self.case.draft[position][index][token]:.4g}"
+        draft, accepted = trace.draft_tokens[row].tolist(), int(trace.num_accepted[row])
+        return f"draft {draft}, {accepted} accepted; token {token} at position {position} with {p}"

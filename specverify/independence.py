@@ -93,7 +93,7 @@ def between_calls(tokens: IntArray, case: str, fair: int) -> Finding:
     """Compare the calls, row by row, at every distance; long calls that repeat exactly are found whatever the distance.
 
     Args:
-        tokens: int64 [calls, rows], each fair on 0 .. fair - 1.
+        tokens: int64 [calls, rows], each fair on 0 .. fair - 1, and at least two calls.
         case: Name of the case.
         fair: Number of equally likely tokens.
 
@@ -106,9 +106,9 @@ def between_calls(tokens: IntArray, case: str, fair: int) -> Finding:
         _, counts = np.unique(tokens[:, :FINGERPRINT], axis=0, return_counts=True)
         repeats = int(calls - len(counts))
         chance = calls * (calls - 1) / 2 * float(fair) ** -FINGERPRINT
-        if repeats and chance < found.p_value:
+        if repeats:  # says more than any one distance, and is below any sensible level
             text = f"{repeats} of {calls} calls with different seeds repeat the tokens of an earlier call"
-            return Finding("SV-IND-002", case, chance, calls, repeats, 0.0, text)
+            return Finding("SV-IND-002", case, min(chance, found.p_value), calls, repeats, 0.0, text)
     return found
 
 
@@ -140,7 +140,7 @@ def _worst(check: str, case: str, what: str, fair: int, pairs: list[tuple[int, I
         for distance, a, b in pairs
         for word, seen in _matches(a, b, fair)
     ]
-    p_value, seen, size, distance, word = min(found)
+    p_value, seen, size, distance, word = min(found, key=lambda f: (f[0], -f[2]))
     share, due = seen / size, 1 / fair
     text = f"{what} at distance {distance} are {word} in {share:.2%} of {size} comparisons, expected {due:.2%}"
     return Finding(check, case, min(1.0, p_value * len(found)), size, seen, size / fair, text)

@@ -19,7 +19,7 @@ from specverify.checks import CATALOGUE
 from specverify.evidence import Fit, gof, holm, log_e, mean_log_e, required_count
 from specverify.hard import Violation
 from specverify.independence import Finding
-from specverify.options import MISS
+from specverify.options import ALWAYS, MISS
 from specverify.power import detectable_tv
 from specverify.probes import Probe
 from specverify.reference import RULES, Rule
@@ -148,10 +148,10 @@ class Judgement:
         """Say whether a check was planned and could be run."""
         if check == "SV-SUP-002":
             return self.plan.rule == "token" and bool(self.plan.runs)
-        if check in ("SV-STR-001", "SV-SUP-001"):
+        if check == "SV-SUP-001":
             return bool(self.run.runs)
-        if check == "SV-RPL-001":
-            return bool(self.plan.stage)
+        if check in ("SV-STR-001", "SV-RPL-001"):
+            return True
         if check == "SV-ALL-001":
             return bool(self.results)
         return bool(self.of(check) or self.findings_of(check))
@@ -204,7 +204,7 @@ class Judgement:
     @cached_property
     def _open(self) -> list[str]:
         """List what stands between the laws that every rule shares and the word "lossless"."""
-        if not self.results and not self.run.findings:
+        if all(status == "not_applicable" for check, (status, _) in self.statuses.items() if check not in ALWAYS):
             return ["no check ran"]
         doubts = [] if self.run.complete else [self.run.stopped or "a faulty call ended a case"]
         if self.headlines:

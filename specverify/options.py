@@ -12,13 +12,14 @@ from specverify.errors import ConfigError
 from specverify.nearest import did_you_mean
 from specverify.schedule import PROFILES
 
-__all__ = ["MISS", "Options"]
+__all__ = ["ALWAYS", "MISS", "Options"]
 
 MISS = 0.1
 """Probability beta of missing an error of the stated detectable size."""
 
 MAX_SEED = 2**63
 ALWAYS = ("SV-STR-001", "SV-ALL-001")
+"""Checks that are part of every run, whatever was asked for."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from specverify.tolerance import TIE_TOLERANCE
 __all__ = ["Plan", "plan"]
 
 _DEPENDENCE = ("SV-IND-001", "SV-IND-002", "SV-IND-003")
-_STAGE = (*_DEPENDENCE, "SV-RPL-001")
 
 
 @dataclass
@@ -86,14 +85,14 @@ def plan(sampler: Callable[..., Any], **options: Any) -> Plan:
     chosen = Options.checked(verifier, **options)
     tau = TIE_TOLERANCE[verifier.dtype]
     rule = verifier.rule if chosen.require == "rule" else None
-    partitions = [check for check in CATALOGUE if check not in _STAGE and chosen.selects(check)]
-    planned = schedule(verifier, chosen.profile, chosen.samples) if partitions else []
-    runs = [CaseRun(case, verifier, rule, tau, chosen.seed, chosen.selects) for case in planned]
-    stage = []
-    if any(chosen.selects(check) for check in _STAGE):
-        stage = [CaseRun(case, verifier, rule, tau, chosen.seed, chosen.selects) for case in _stage(verifier)]
-    tests = sum(len(run.counts) for run in (*runs, *stage))
-    tests += len(stage) * sum(chosen.selects(check) for check in _DEPENDENCE)
+    asked = set(chosen.only or CATALOGUE)
+    planned = schedule(verifier, chosen.profile, chosen.samples) if asked - {*_DEPENDENCE, "SV-RPL-001"} else []
+    dependence = asked & set(_DEPENDENCE)
+    runs, stage = (
+        [CaseRun(case, verifier, rule, tau, chosen.seed, chosen.selects) for case in cases]
+        for cases in (planned, _stage(verifier) if dependence else [])
+    )
+    tests = sum(len(run.counts) for run in (*runs, *stage)) + len(stage) * len(dependence)
     return Plan(verifier, chosen, runs, stage, max(1, tests))
 
 

@@ -33,14 +33,13 @@ def replay(verifier: Verifier, seed: int) -> tuple[list[Violation], list[str]]:
         seed: Master seed of the run.
 
     Returns:
-        Violations of SV-RPL-001, and warnings about what was not promised. A call that fails is left to the
-        structure check.
+        Violations of SV-RPL-001, or of SV-STR-001 when a call fails, and warnings about what was not promised.
     """
     witness = next(case for case in menu() if case.name == "W402")
     try:
         found = [_one_result(verifier, flat_case(), seed), *_same_seed(verifier, witness, seed)]
-    except (OutputFault, SamplerRaised):
-        return [], []
+    except (OutputFault, SamplerRaised) as error:
+        return [Violation("SV-STR-001", "replay", 1, str(error))], []
     messages = [message for message in found if message is not None]
     if verifier.asks.isdisjoint(RANDOMNESS):
         warned = [message for message in messages if message != found[0]]

@@ -259,7 +259,8 @@ def _timing(run: Run) -> dict[str, Any]:
 
 def _warnings(judgement: Judgement) -> list[str]:
     doubts = judgement.doubts if judgement.verdict == "inconclusive" else []
-    return [*doubts, *dict.fromkeys(text for run in judgement.run.runs for text in run.warnings)]
+    seen = (text for run in judgement.run.runs for text in run.warnings)
+    return [*doubts, *judgement.run.warnings, *dict.fromkeys(seen)]
 
 
 def _finite(value: float) -> float | None:

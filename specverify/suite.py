@@ -53,14 +53,16 @@ class Run:
     Attributes:
         plan: The plan.
         findings: Results of the dependence checks.
-        contract: Violations of structure and replay found before the looks.
-        complete: Whether every case reached its planned rows.
-        stopped: Why the run ended before that, if it did.
+        violations: Violations of replay, and calls that failed there.
+        warnings: What is no violation and yet worth knowing.
+        stopped: Why the run ended before the plan was done, if it did.
+        started: Time of the monotonic clock at the start, in seconds.
     """
 
     plan: Plan
     findings: list[Finding] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     stopped: str = ""
     started: float = field(default_factory=time.monotonic)
 
@@ -79,7 +81,7 @@ class Run:
         """List the impossible events and faulty calls seen so far, of the checks that were asked for."""
         runs = [*self.plan.runs, *self.plan.stage]  # the menu shows a violation better than the independence stage
         faults = [run.fault for run in runs if run.fault is not None]
-        found = [*self.violations, *faults, *(v for run in runs for v in run.violations)]
+        found = [*faults, *(v for run in runs for v in run.violations), *self.violations]
         return [violation for violation in found if self.plan.options.selects(violation.check)]
 
     def log10_e(self, scope: str = "") -> float:
@@ -117,10 +119,9 @@ class Run:
                     return
 
     def _replay(self) -> None:
-        if self.plan.stage and self.plan.options.selects("SV-RPL-001"):
-            found, warnings = replay(self.plan.verifier, self.plan.options.seed % 2**30)
+        if self.plan.options.selects("SV-RPL-001"):
+            found, self.warnings = replay(self.plan.verifier, self.plan.options.seed % 2**30)
             self.violations += found
-            self.plan.stage[0].warnings.update(dict.fromkeys(warnings))
 
     def _stage(self) -> None:
         for run in self.plan.stage:

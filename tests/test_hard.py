@@ -102,13 +102,13 @@ def test_the_message_shows_the_first_row() -> None:
     trace = rows(([0, 0], 2, 0), ([3, 0], 1, 1), ([0, 3], 1, 1))
     (found,) = find(BY_NAME["zeros"], trace, token_rule=False)
     assert found.message == (
-        "a token that the target cannot give was emitted (2 of 3 rows; first: draft [3, 0], 1 accepted, "
-        "then token 1 with p = 0, q = 0.25)"
+        "a token that the target cannot give was emitted (2 of 3 rows; first: draft [3, 0], 1 accepted; "
+        "token 1 at position 1 with p = 0, q = 0.25)"
     )
     (found,) = find(BY_NAME["zeros"], rows(([0, 0], 2, 1)), token_rule=False)
-    assert found.message.endswith("first: draft [0, 0], 2 accepted, then token 1 with p = 0)")
+    assert found.message.endswith("first: draft [0, 0], 2 accepted; token 1 at position 2 with p = 0)")
     (found,) = find(BY_NAME["zeros"], rows(([1, 0], 2, -1)), token_rule=False)
-    assert found.message.endswith("first: draft [1, 0], 2 accepted, then nothing)")
+    assert found.message.endswith("first: draft [1, 0], 2 accepted; token 1 at position 0 with p = 0, q = 0.25)")
 
 
 # --- the token rule --------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_a_replacement_without_residual_is_found() -> None:
     assert [(v.check, v.count) for v in found] == [("SV-SUP-002", 1)]
     assert found[0].message.startswith(
         "a rejected draft was replaced by a token with p <= q, which has no residual mass (1 of 2 rows; first: draft "
-        "[2, 0], 0 accepted, then token 2 with p = 0.2, q = 0.5"
+        "[2, 0], 0 accepted; token 2 at position 0 with p = 0.2, q = 0.5"
     )
     assert find(BY_NAME["T3"], rows(([2, 0], 0, 2)), token_rule=False) == []
 
