@@ -20,6 +20,7 @@ from specverify.plan import Plan, plan
 from specverify.replay import replay
 from specverify.running import CaseRun
 from specverify.schedule import look_fractions
+from specverify.threads import one_torch_thread
 
 if TYPE_CHECKING:
     from specverify.reports import Report
@@ -104,7 +105,7 @@ class Run:
 
     def execute(self, progress: Callable[[Progress], None] | None = None) -> None:
         """Carry out the plan until it is done or a fault is proved."""
-        with global_randomness():
+        with global_randomness(), one_torch_thread():
             self._replay()
             self._stage()
             evidence = self.log10_e()

@@ -120,7 +120,7 @@ def test_rejecting_where_p_exceeds_q_is_found() -> None:
     assert [(v.check, v.count) for v in found] == [("SV-SUP-002", 1)]
     assert found[0].message == (
         "a draft with p >= q was rejected (1 of 2 rows; first: draft [1], 0 accepted; "
-            "token 1 at position 0 with p = 0.4, q = 0.2)"
+        "token 1 at position 0 with p = 0.4, q = 0.2)"
     )
     assert find(BY_NAME["AB"], rows(([1], 0, 1)), token_rule=False) == []
 
