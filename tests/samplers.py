@@ -19,20 +19,20 @@ Array = npt.NDArray[Any]
 
 def ratio(p: Array, q: Array) -> Array:
     """Acceptance probability min(1, p/q) of the drafted tokens."""
-    return np.minimum(1.0, p / np.maximum(q, np.finfo(q.dtype).tiny))
+    return np.asarray(np.minimum(1.0, p / np.maximum(q, np.finfo(q.dtype).tiny)))
 
 
 def positive_part(p: Array, q: Array) -> Array:
     """Weights of the replacement: the residual (p - q)+."""
-    return np.maximum(p - q, 0.0)
+    return np.asarray(np.maximum(p - q, 0.0))
 
 
-def draw(weights: Array, u: Array) -> Array:
+def draw(weights: Array, u: Any) -> Array:
     """Inverse distribution function of each row of ``weights`` at ``u``; never a token of weight zero."""
     cumulative = np.cumsum(weights, axis=1)
     found = (cumulative <= (u * cumulative[:, -1])[:, None]).sum(axis=1)
     last = weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
-    return np.minimum(found, last)
+    return np.asarray(np.minimum(found, last))
 
 
 def token_sampler(
@@ -72,7 +72,7 @@ def token_sampler(
 
 def _mode(p: Array, q: Array) -> Array:
     rest = positive_part(p, q)
-    return (np.arange(rest.shape[1]) == rest.argmax(axis=1)[:, None]).astype(rest.dtype)
+    return np.asarray(np.arange(rest.shape[1]) == rest.argmax(axis=1)[:, None], dtype=rest.dtype)
 
 
 FAULTS = {

@@ -167,8 +167,9 @@ def test_rows_that_need_more_than_their_own_seed() -> None:
         ]
         return np.array([r[0][0] for r in rows]), np.array([r[1][0] for r in rows])
 
-    only = {"only": ("SV-RPL-001",)}
-    wrong, right = (specverify.check(specverify.verifier(f), **only) for f in (batchwise, rowwise))
+    wrong, right = (
+        specverify.check(specverify.verifier(function), only=("SV-RPL-001",)) for function in (batchwise, rowwise)
+    )
     assert "row" in entry(wrong, "SV-RPL-001")["message"]
     assert entry(right, "SV-RPL-001")["status"] == "passed"
 

@@ -88,8 +88,8 @@ def test_block_rule_is_told_from_token() -> None:
     """The block kernel conforms to block, and is contradicted where it claims the token rule."""
     block = load("reference-block")
     assert list(check(block, **LOOSE).rule["not_rejected"]) == ["block"]
-    options = {"rule": "token", "readonly": True, "name": "block as token"}
-    report = check(specverify.verifier(**options)(block.function), **LOOSE)
+    as_token = specverify.verifier(rule="token", readonly=True, name="block as token")(block.function)
+    report = check(as_token, **LOOSE)
     assert (report.verdict, report.lossless, report.rule["conforms"]) == ("nonconformant", True, False)
 
 
