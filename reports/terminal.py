@@ -43,7 +43,7 @@ def render(document: Document, *, verbose: bool = False, color: bool = False) ->
         _facts(document),
         _failures(document["checks"], len(document["checks"]) if verbose else _SHOWN_FAILURES),
         _table(document["checks"]) if verbose else [],
-        _warnings(document["warnings"]),
+        _warnings(document["warnings"][document["verdict"] == "inconclusive" :]),
     ]
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
@@ -64,9 +64,14 @@ def _headline(document: Document, color: bool) -> list[str]:
 
 
 def _conformant(document: Document) -> str:
+    """What was shown: losslessness, or only the checks that were asked for, or only what is not a known failure."""
+    alarms = f"false alarms at most {scientific(document['options']['alpha'])} per run"
+    if document["lossless"] is False:
+        return f"Its output does not follow the target, but every failure is listed as known; {alarms}."
+    if document["lossless"] is None:
+        return f"The checks that were asked for passed; whether it is lossless was not decided; {alarms}."
     also = f" and its own rule ({document['rule']['declared']})" if document["rule"]["conforms"] else ""
-    alarms = scientific(document["options"]["alpha"])
-    return f"Its output follows the target{also}; {_power(document)}; false alarms at most {alarms} per run."
+    return f"Its output follows the target{also}; {_power(document)}; {alarms}."
 
 
 def _nonconformant(document: Document) -> str:
@@ -86,10 +91,8 @@ def _nonconformant(document: Document) -> str:
 
 
 def _inconclusive(document: Document) -> str:
-    target = document["options"]["target_tv"]
-    if not document["summary"]["ran"]:
-        return "No check ran, so nothing is known."
-    return f"No fault was proved, but conformance needs a detectable total variation of {target:g}: {_power(document)}."
+    reason = document["warnings"][0] if document["warnings"] else "the evidence does not decide"
+    return f"No fault was proved, but that is no pass: {reason}."
 
 
 def _power(document: Document) -> str:
@@ -125,6 +128,8 @@ def _rule(rule: Document, lossless: bool | None) -> str:
     declared = f"{rule['declared']} (declared): {outcome}" if rule["declared"] else "none declared"
     if rule["conforms"] or not lossless:
         return declared
+    if rule["not_rejected"] is None:
+        return declared
     return f"{declared}; not contradicted: {', '.join(rule['not_rejected']) or 'none of the known rules'}"
 
 
@@ -143,7 +148,7 @@ def _failures(checks: Sequence[Document], in_full: int) -> list[str]:
     failed = [check for check in checks if check["status"] in _FAILED]
     lines: list[str] = []
     for check in failed[:in_full]:
-        lines += [f"  {check['id']}  {check['title']}", *wrap(check["message"], indent="      ")]
+        lines += [f"  {check['id']}  {check['title']}", *wrap(check["message"] or check["reason"], indent="      ")]
         lines += [f"      {line}" for line in (_facts_of(check), *_cells(check)) if line]
     for check in failed[in_full:]:
         lines += wrap(f"{check['title']}; {_facts_of(check)}", label=f"  {check['id']}  ")

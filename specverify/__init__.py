@@ -8,16 +8,16 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # what typing.TYPE_CHECKING is, without the cost of importing typing
 if TYPE_CHECKING:
     from specverify.cases import Case
+    from specverify.checking import check
     from specverify.contract import verifier
     from specverify.reports import Report
-    from specverify.suite import check
 
 __all__ = ["Case", "Report", "__version__", "check", "verifier"]
 
 _HOMES = {
     "Case": "specverify.cases",
     "Report": "specverify.reports",
-    "check": "specverify.suite",
+    "check": "specverify.checking",
     "verifier": "specverify.contract",
 }
 

@@ -17,9 +17,9 @@ from specverify.declaring import RANDOMNESS
 from specverify.errors import SpecverifyError
 from specverify.handing import Handed
 from specverify.randomness import global_randomness, seed_globals
-from specverify.reading import OutputFault, on_host, read
+from specverify.reading import on_host, read
 
-__all__ = ["Handed", "OutputFault", "Reply", "SamplerRaised", "call", "global_randomness"]
+__all__ = ["Reply", "SamplerRaised", "call"]
 
 MAX_FRAMES = 6
 SHOWN_ROWS = 3

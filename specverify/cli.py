@@ -76,7 +76,9 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target-tv", type=float, metavar="TV", help="detectable total variation needed")
     parser.add_argument("--only", type=_ids, default=(), metavar="ID,...", help="run these checks only")
     parser.add_argument("--require", choices=("lossless", "rule"), help="what the verdict rests on (rule, if declared)")
-    parser.add_argument("--samples", type=int, metavar="N", help="samples of a headline case (the profile's)")
+    parser.add_argument(
+        "--samples", type=int, metavar="N", help="rows of every case, instead of those of the profile (the profile's)"
+    )
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:

@@ -21,11 +21,11 @@ _SAMPLE_SIZES: Final = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 
 def _check(arguments: argparse.Namespace) -> int:
     """Check a sampler; the exit status is the verdict."""
+    from specverify.checking import check
     from specverify.config import read_known_failures
     from specverify.progress import ProgressBar
     from specverify.registry import load
     from specverify.reports import render, wants_color
-    from specverify.suite import check
 
     _require_writable(arguments.json)
     known = read_known_failures(arguments.known_failures) if arguments.known_failures else None
@@ -113,9 +113,9 @@ def _power_of_cells(arguments: argparse.Namespace) -> str:
 
 
 def _power_of_plan(arguments: argparse.Namespace) -> str:
+    from specverify.plan import plan
     from specverify.registry import load
     from specverify.reports import table
-    from specverify.suite import plan
 
     planned = plan(load(arguments.target), **_plan_options(arguments)).describe()
     rows = [

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from specverify.arrays import FloatArray, IntArray
+from specverify.arrays import FloatArray
 from specverify.cases import Case, Prefix, Row
 from specverify.judging import Judgement, ProbeResult
+from specverify.options import Options
 from specverify.reference import RULES
 from specverify.running import CaseRun
 from specverify.views import decode_outcomes
 
 __all__ = ["counterexample"]
+
+Pairs = dict[str, dict[str, tuple[float, float]]]  # by quantity and label: observed and exact
 
 MAX_SHOWN_VOCAB = 16
 WORST_CELLS = 8
@@ -61,49 +65,50 @@ def _rows(source: Callable[[Prefix], Row], case: Case, depth: int) -> list[list[
 
 
 def _quantities(judgement: Judgement, worst: ProbeResult) -> tuple[dict[str, Any], dict[str, Any]]:
-    observed: dict[str, Any] = {}
-    expected: dict[str, Any] = {}
-    run = worst.run
-    law = run.laws.law(RULES[judgement.plan.rule or "token"])
-    if len(run.outcomes) and law is not None:
-        seen = _summary(run, run.outcomes.astype(np.float64))
-        due = _summary(run, run.laws.outcome_probs(law))
-        quantities = list(seen) if judgement.plan.rule else ["first token"]
-        for name in quantities:
-            labels = sorted(seen[name].keys() | due[name].keys())
-            observed[name] = {label: seen[name].get(label, 0.0) for label in labels}
-            expected[name] = {label: due[name].get(label, 0.0) for label in labels}
-    share = worst.counts / worst.n
+    """Give observed and exact shares: first token, acceptance and replacement of the first draft, furthest cells."""
+    pairs = {**_first_token(judgement, worst.run), **_first_draft(judgement, worst.run)}
     cells = worst.furthest()[:WORST_CELLS]
-    title = f"{worst.probe.check} (furthest cells)"
-    observed[title] = {worst.probe.labels[c]: float(share[c]) for c in cells}
-    expected[title] = {worst.probe.labels[c]: float(worst.probe.probs[c]) for c in cells}
+    shares = {worst.probe.labels[c]: (float(worst.counts[c] / worst.n), float(worst.probe.probs[c])) for c in cells}
+    pairs[f"{worst.probe.check} (furthest cells)"] = shares
+    observed, expected = ({name: {k: v[i] for k, v in pair.items()} for name, pair in pairs.items()} for i in (0, 1))
     return observed, expected
 
 
-def _summary(run: CaseRun, weights: FloatArray) -> dict[str, dict[str, float]]:
-    """Summarise weighted whole outcomes: the first token, acceptance of the first draft, and its replacement."""
-    answers = np.flatnonzero(weights > 0)
-    lens = run.laws.rule_lens
-    assert lens is not None
-    drafts, accepted, following = decode_outcomes(lens, answers)
-    amount = weights[answers]
-    first = drafts[:, 0] if drafts.shape[1] else following
-    token = np.where(accepted > 0, first, following)
-    found = {"first token": _shares(token, amount)}
-    tested = (first >= 0) & (drafts.shape[1] > 0)
-    if tested.any():
-        taken = amount[tested & (accepted > 0)].sum() / amount[tested].sum()
-        found["acceptance rate"] = {"first draft": float(taken)}
-        refused = tested & (accepted == 0)
-        found["replacement"] = _shares(following[refused], amount[refused])
+def _first_token(judgement: Judgement, run: CaseRun) -> Pairs:
+    for result in judgement.of("SV-TOK-001"):
+        if result.run is run and run.case.vocab_size <= MAX_SHOWN_VOCAB:
+            possible = range(result.probe.cells)
+            shares = {result.probe.labels[c]: (result.counts[c] / result.n, result.probe.probs[c]) for c in possible}
+            return {"first token": {label: (float(seen), float(due)) for label, (seen, due) in shares.items()}}
+    return {}
+
+
+def _first_draft(judgement: Judgement, run: CaseRun) -> Pairs:
+    """Compare acceptance and replacement of the first draft with those of the asserted rule."""
+    law = None if judgement.plan.rule is None else run.case_probes.law(RULES[judgement.plan.rule])
+    if law is None or not len(run.outcomes) or not run.tally.tested[:1].any():
+        return {}
+    drafted = law.view.trace.num_draft_tokens > 0
+    accepted = law.weights[drafted & (law.view.trace.num_accepted > 0)].sum() / law.weights[drafted].sum()
+    rate = (float(run.tally.accepted[0] / run.tally.tested[0]), float(accepted))
+    seen, due = (_replacement(run, w) for w in (run.outcomes.astype(np.float64), run.case_probes.outcome_probs(law)))
+    tokens = sorted(seen.keys() | due.keys())
+    found: Pairs = {"acceptance rate": {"first draft": rate}}
+    if tokens:
+        found["replacement"] = {_name(token): (seen.get(token, 0.0), due.get(token, 0.0)) for token in tokens}
     return found
 
 
-def _shares(tokens: IntArray, amount: FloatArray) -> dict[str, float]:
-    total = amount.sum()
-    values = np.unique(tokens).tolist()
-    return {_name(value): float(amount[tokens == value].sum() / total) for value in values}
+def _replacement(run: CaseRun, weights: FloatArray) -> dict[int, float]:
+    """Give the law of the token that replaces a rejected first draft, from the weights of all whole outcomes."""
+    answers = np.flatnonzero(weights > 0)
+    lens = run.case_probes.rule_lens
+    assert lens is not None
+    drafts, accepted, following = decode_outcomes(lens, answers)
+    refused = (drafts[:, 0] >= 0) & (accepted == 0)
+    amount = weights[answers] * refused
+    tokens = np.unique(following[refused]).tolist()
+    return {token: float(amount[following == token].sum() / amount.sum()) for token in tokens}
 
 
 def _name(token: int) -> str:
@@ -111,6 +116,15 @@ def _name(token: int) -> str:
 
 
 def _reproduce(judgement: Judgement) -> str:
+    """Give the command that repeats the run, or the call where the sampler has no name on the command line."""
     options = judgement.options
-    samples = "" if options.samples is None else f" --samples {options.samples}"
-    return f"specverify check {options.target} --profile {options.profile} --seed {options.seed}{samples}"
+    chosen: dict[str, Any] = {"profile": options.profile, "seed": options.seed}
+    defaults = Options.checked(judgement.plan.verifier, profile=options.profile)
+    for name in ("alpha", "target_tv", "require", "samples"):
+        if getattr(options, name) != getattr(defaults, name):
+            chosen[name] = getattr(options, name)
+    if options.target is None:
+        given = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
+        return f"specverify.check({judgement.plan.verifier.name}, {given})"
+    given = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in chosen.items())
+    return f"specverify check {shlex.quote(options.target)} {given}"

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specverify.evidence import log_e
 from specverify.faults import CATALOGUE
 from specverify.judging import Judgement
 from specverify.reference import RULES, Rule
@@ -50,7 +49,7 @@ def diagnose(judgement: Judgement) -> list[Candidate]:
         Candidates that the outcomes do not contradict and that share the highest weights; one that says "none of the
         known faults" when all are contradicted; nothing when there is nothing to explain.
     """
-    cases = [case for case in judgement.plan.runs if len(case.outcomes) and case.outcomes.any()]
+    cases = judgement.counted
     if judgement.verdict != "nonconformant" or not cases or not _law_fails(judgement):
         return []
     correct = RULES[judgement.plan.verifier.rule or "token"]
@@ -59,7 +58,7 @@ def diagnose(judgement: Judgement) -> list[Candidate]:
     scores = {
         name: sum(_log_likelihood(case, rule) for case in cases) - baseline for name, (rule, _) in hypotheses.items()
     }
-    fitting = [name for name, (rule, _) in hypotheses.items() if _fits(judgement, cases, rule)]
+    fitting = [name for name, (rule, _) in hypotheses.items() if not judgement.contradicts(rule)]
     if not fitting:
         names = ", ".join(f"{fault.id} {fault.name}" for fault in CATALOGUE.values())
         return [Candidate(None, 1.0, None, f"none of the known faults explains what was seen (compared: {names})")]
@@ -77,7 +76,7 @@ def diagnose(judgement: Judgement) -> list[Candidate]:
 def _law_fails(judgement: Judgement) -> bool:
     """Say whether a law failed, and not only the structure, replay or independence."""
     laws = {result.probe.check for result in judgement.results} | {"SV-SUP-001", "SV-SUP-002", "SV-ALL-001"}
-    return any(judgement.statuses[check][0] == "failed" for check in laws)
+    return any(judgement.fails(check) for check in laws)
 
 
 def _hypotheses(judgement: Judgement) -> dict[str, tuple[Rule, str]]:
@@ -85,26 +84,17 @@ def _hypotheses(judgement: Judgement) -> dict[str, tuple[Rule, str]]:
         fault.id: (fault.rule, f"it looks as if the sampler {fault.claim}: {fault.wrong}. To repair it, {fault.advice}")
         for fault in CATALOGUE.values()
     }
-    for name, rule in RULES.items():
-        if name != judgement.plan.verifier.rule:
+    for name, rule in RULES.items() if judgement.plan.rule and judgement.lossless is not False else ():
+        if name != judgement.plan.rule:
             text = f"it behaves as the {name} rule, which is lossless but not the rule that it declares"
             found[name] = (rule, text)
     return found
 
 
 def _log_likelihood(case: CaseRun, rule: Rule) -> float:
-    law = case.laws.law(rule)
+    law = case.case_probes.law(rule)
     if law is None:
         return 0.0
-    probs = (1 - SLIP) * case.laws.outcome_probs(law) + SLIP / case.laws.outcome_space
+    probs = (1 - SLIP) * case.case_probes.outcome_probs(law) + SLIP / case.case_probes.outcome_space
     seen = np.flatnonzero(case.outcomes)
     return float(case.outcomes[seen] @ np.log(probs[seen]))
-
-
-def _fits(judgement: Judgement, cases: list[CaseRun], rule: Rule) -> bool:
-    """Say whether the outcomes contradict a law, by the mean of its e-values over the cases."""
-    probes = [(case, case.laws.outcome_probe(rule)) for case in cases]
-    terms = [log_e(probe.recount(case.outcomes), probe.probs) for case, probe in probes if probe is not None]
-    return bool(terms) and float(np.logaddexp.reduce(terms) - math.log(len(terms))) < math.log(
-        1 / judgement.options.alpha
-    )

@@ -18,6 +18,7 @@ from specverify.arrays import BoolArray, FloatArray, IntArray
 from specverify.errors import ConfigError
 
 __all__ = [
+    "KAPPAS",
     "EProcess",
     "Fit",
     "binomial_p",
@@ -31,7 +32,10 @@ __all__ = [
 ]
 
 _SAFETY = 3.0  # the true tail of G-Williams at 10 expected counts was measured at up to 1.44 times the nominal one
-_KAPPAS: FloatArray = 10.0 ** np.arange(1.0, 8.0)[:, np.newaxis]
+KAPPAS = tuple(10.0**power for power in range(1, 8))
+"""Concentrations of the Dirichlet mixture, averaged with equal weight."""
+
+_KAPPAS: FloatArray = np.array(KAPPAS)[:, np.newaxis]
 
 Method = Literal["g-williams", "g-bound", "binomial", "pearson", "impossible", "none"]
 

@@ -10,9 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from specverify.reference import Name, Number, Row, Rule, Tape, acceptance, choose, flip, residual
+import numpy as np
 
-__all__ = ["CATALOGUE", "Fault"]
+from specverify.arrays import FloatArray, IntArray
+from specverify.contract import Verifier, verifier
+from specverify.reference import Name, Number, RandomTape, Row, Rule, Tape, acceptance, choose, flip, residual
+
+__all__ = ["CATALOGUE", "Fault", "fault_sampler"]
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,32 @@ _FAULTS = (
         _edited(bonus=lambda draft, target: draft[-1] if draft else target[-1]),
     ),
 )
+
+
+def fault_sampler(fault: Fault) -> Verifier:
+    """Make a verifier that runs a fault row by row, slowly, as its rule is written.
+
+    Example:
+        >>> fault_sampler(CATALOGUE["K02"]).name
+        'fault:K02'
+    """
+
+    @verifier(name=f"fault:{fault.id}", rule="token", max_batch=4)
+    def sampler(
+        draft_tokens: IntArray,
+        num_draft_tokens: IntArray,
+        draft_probs: FloatArray,
+        target_probs: FloatArray,
+        generator: np.random.Generator,
+    ) -> tuple[list[int], list[int]]:
+        results = []
+        for x, n, q, p in zip(draft_tokens.tolist(), num_draft_tokens.tolist(), draft_probs, target_probs, strict=True):
+            tape = RandomTape(generator)
+            results.append(fault.rule(tape, x[:n], q[:n].tolist(), p[: n + 1].tolist()))
+        return [k for k, _ in results], [-1 if token is None else token for _, token in results]
+
+    return sampler
+
 
 CATALOGUE = MappingProxyType({fault.id: fault for fault in _FAULTS})
 """The known faults by id."""

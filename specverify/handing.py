@@ -7,6 +7,7 @@ beyond a row's own draft. A batch is then one index array, and one gather (one c
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from specverify.rounding import Form, law_of, rounded
 from specverify.sampling import CaseSampler
 
 __all__ = ["Batch", "Handed"]
+
+_FORMS: tuple[Form, Form] = ("probs", "logits")
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,10 @@ class Handed:
         self.verifier = verifier
         self._check_device()
         self._tables: dict[str, Any] = {}
-        target = self._lay_out("target", case.target, np.full((1, case.vocab_size), 1 / case.vocab_size))
-        draft = self._lay_out("draft", case.draft, np.zeros((1, case.vocab_size)))
-        self.case = case if verifier.dtype == "float64" else case.replace_rows(target, draft)
+        self._lay_out("target", case.target, np.full((1, case.vocab_size), 1 / case.vocab_size))
+        self._lay_out("draft", case.draft, np.zeros((1, case.vocab_size)))
+        forms = (self._law_form("target"), self._law_form("draft"))
+        self.case = case if verifier.dtype == "float64" else _null_case(case, verifier.dtype, *forms)
         self._bonus = CaseSampler(self.case) if "bonus_tokens" in verifier.asks else None
         # A prefix's number is a sum of tokens times place values; those are read off the prefixes with a single 1.
         unit = np.eye(case.num_draft_tokens, dtype=np.int64)
@@ -120,16 +124,16 @@ class Handed:
             if not self._same(batch.arguments[name], expected[name] if name in expected else self._view(name, batch))
         )
 
-    def _lay_out(self, model: str, levels: tuple[FloatArray, ...], padding: FloatArray) -> tuple[FloatArray, ...]:
-        """Make the tables of one model, and give the law of what is handed over."""
-        law = levels
-        forms: tuple[Form, Form] = ("logits", "probs")  # the law of the probabilities counts where both are asked for
-        for form in forms:
+    def _lay_out(self, model: str, levels: tuple[FloatArray, ...], padding: FloatArray) -> None:
+        """Make the tables of one model, one for each form that is asked for."""
+        for form in _FORMS:
             if f"{model}_{form}" in self.verifier.asks:
                 handed = [rounded(rows, self.verifier.dtype, form) for rows in (*levels, padding)]
                 self._tables[f"{model}_{form}"] = self._placed(np.concatenate(handed))
-                law = tuple(law_of(rows, form) for rows in handed[:-1])
-        return law
+
+    def _law_form(self, model: str) -> Form | None:
+        """Give the form whose law is the null: that of the probabilities where both are asked for."""
+        return next((form for form in _FORMS if f"{model}_{form}" in self.verifier.asks), None)
 
     def _index(
         self, draft_tokens: IntArray, num_draft_tokens: IntArray
@@ -217,3 +221,15 @@ class Handed:
                 f"verifier {self.verifier.name!r}: expected a device that torch can use here, got "
                 f"{self.verifier.device!r} ({reason}); declare one that it has"
             ) from None
+
+
+@lru_cache(maxsize=256)
+def _null_case(case: Case, dtype: str, target_form: Form | None, draft_form: Form | None) -> Case:
+    """Make the case of the law of the rounded rows, once: the laws enumerated for it are kept with it."""
+    pairs = ((case.target, target_form), (case.draft, draft_form))
+    return case.replace_rows(
+        *(
+            [rows if form is None else law_of(rounded(rows, dtype, form), form) for rows in levels]
+            for levels, form in pairs
+        )
+    )

@@ -2,7 +2,7 @@
 
 Both cases give fair random bits per row under any lossless rule. For one distance d the comparisons of rows i and i + d
 form a forest, so their results are mutually independent and the number of equal (or mirrored) pairs is exactly
-binomial. The law itself comes first: a missing token would otherwise read as "rows repeat".
+binomial. A wrong law also makes tokens equal: what the observed frequencies of single tokens explain is not dependence.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specverify.arrays import IntArray
+from specverify.arrays import FloatArray, IntArray
 from specverify.cases import Case
 from specverify.evidence import binomial_p, gof
 from specverify.menu import coin_case, flat_case
@@ -21,6 +21,7 @@ __all__ = ["CALLS", "Finding", "between_calls", "between_rows", "cases", "find",
 
 CALLS = 512
 FLAT_TOKENS = 256
+EXPLAINED = 1e-9  # chance above which the frequencies of single tokens explain a finding
 FINGERPRINT = 8  # tokens of eight bits; two calls agree on all of them with probability 2**-64
 
 
@@ -36,6 +37,7 @@ class Finding:
         observed: Equal pairs seen there.
         expected: Equal pairs due there.
         message: What it looks like, for people.
+        explained: Whether independent rows with the observed frequencies of tokens would look the same.
     """
 
     check: str
@@ -45,6 +47,7 @@ class Finding:
     observed: float
     expected: float
     message: str
+    explained: bool
 
     @property
     def key(self) -> str:
@@ -85,8 +88,8 @@ def between_rows(tokens: IntArray, case: str, fair: int) -> Finding:
     Returns:
         The finding of SV-IND-001 for the most suspicious distance.
     """
-    rows = tokens.shape[1]
-    return _worst("SV-IND-001", case, "rows", fair, [(d, tokens[:, d:], tokens[:, :-d]) for d in range(1, rows)])
+    pairs = [(d, tokens[:, d:], tokens[:, :-d]) for d in range(1, tokens.shape[1])]
+    return _worst("SV-IND-001", case, "rows", fair, pairs, _chances(tokens, fair))
 
 
 def between_calls(tokens: IntArray, case: str, fair: int) -> Finding:
@@ -101,14 +104,17 @@ def between_calls(tokens: IntArray, case: str, fair: int) -> Finding:
         The finding of SV-IND-002 for the most suspicious distance.
     """
     calls, rows = tokens.shape
-    found = _worst("SV-IND-002", case, "calls", fair, [(d, tokens[d:], tokens[:-d]) for d in range(1, calls)])
+    chances = _chances(tokens, fair)
+    found = _worst("SV-IND-002", case, "calls", fair, [(d, tokens[d:], tokens[:-d]) for d in range(1, calls)], chances)
     if fair == FLAT_TOKENS and rows >= FINGERPRINT:
         _, counts = np.unique(tokens[:, :FINGERPRINT], axis=0, return_counts=True)
         repeats = int(calls - len(counts))
-        chance = calls * (calls - 1) / 2 * float(fair) ** -FINGERPRINT
+        pairs = calls * (calls - 1) / 2
+        chance = pairs * float(fair) ** -FINGERPRINT
         if repeats:  # says more than any one distance, and is below any sensible level
             text = f"{repeats} of {calls} calls with different seeds repeat the tokens of an earlier call"
-            return Finding("SV-IND-002", case, min(chance, found.p_value), calls, repeats, 0.0, text)
+            explained = pairs * chances["equal"] ** FINGERPRINT > EXPLAINED
+            return Finding("SV-IND-002", case, min(chance, found.p_value), calls, repeats, 0.0, text, explained)
     return found
 
 
@@ -126,14 +132,22 @@ def within_calls(tokens: IntArray, case: str, fair: int) -> Finding:
     calls, rows = tokens.shape
     heads = (tokens < fair // 2).sum(axis=1)
     counts = np.bincount(heads, minlength=rows + 1)
-    fit = gof(counts, _fair_binomial(rows))
+    fit = gof(counts, _binomial(rows, 0.5), rigorous=True)
+    explained = gof(counts, _binomial(rows, float(heads.mean() / rows)), rigorous=True).p_value > EXPLAINED
     spread, due = float(heads.var()), rows / 4
     word = "too evenly" if spread < due else "too unevenly"
     text = f"tokens are spread {word} over the rows of a call: variance {spread:.3g} per call, expected {due:.3g}"
-    return Finding("SV-IND-003", case, fit.p_value, calls, spread, due, text)
+    return Finding("SV-IND-003", case, fit.p_value, calls, spread, due, text, explained)
 
 
-def _worst(check: str, case: str, what: str, fair: int, pairs: list[tuple[int, IntArray, IntArray]]) -> Finding:
+def _worst(
+    check: str,
+    case: str,
+    what: str,
+    fair: int,
+    pairs: list[tuple[int, IntArray, IntArray]],
+    chances: dict[str, float],
+) -> Finding:
     """Find the distance with the smallest p-value and correct it for the number of distances and comparisons."""
     found = [
         (float(binomial_p(seen, a.size, 1 / fair)), int(seen), a.size, distance, word)
@@ -143,7 +157,15 @@ def _worst(check: str, case: str, what: str, fair: int, pairs: list[tuple[int, I
     p_value, seen, size, distance, word = min(found, key=lambda f: (f[0], -f[2]))
     share, due = seen / size, 1 / fair
     text = f"{what} at distance {distance} are {word} in {share:.2%} of {size} comparisons, expected {due:.2%}"
-    return Finding(check, case, min(1.0, p_value * len(found)), size, seen, size / fair, text)
+    explained = float(binomial_p(seen, size, chances[word])) > EXPLAINED
+    return Finding(check, case, min(1.0, p_value * len(found)), size, seen, size / fair, text, explained)
+
+
+def _chances(tokens: IntArray, fair: int) -> dict[str, float]:
+    """Give the chance that two independent tokens of the observed frequencies are equal, or mirrored."""
+    share = np.bincount(tokens.ravel(), minlength=fair) / tokens.size
+    mirrored = float(share[:fair] @ share[:fair][::-1])
+    return {"equal": min(1.0, float(share @ share)), "mirrored": min(1.0, mirrored)}
 
 
 def _matches(a: IntArray, b: IntArray, fair: int) -> Iterator[tuple[str, int]]:
@@ -152,7 +174,7 @@ def _matches(a: IntArray, b: IntArray, fair: int) -> Iterator[tuple[str, int]]:
         yield "mirrored", int((a + b == fair - 1).sum())
 
 
-def _fair_binomial(n: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _binomial(n: int, chance: float) -> FloatArray:
     from scipy.stats import binom
 
-    return np.asarray(binom.pmf(np.arange(n + 1), n, 0.5), dtype=np.float64)
+    return np.asarray(binom.pmf(np.arange(n + 1), n, chance), dtype=np.float64)

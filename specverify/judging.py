@@ -19,18 +19,17 @@ from specverify.checks import CATALOGUE
 from specverify.evidence import Fit, gof, holm, log_e, mean_log_e, required_count
 from specverify.hard import Violation
 from specverify.independence import Finding
-from specverify.options import ALWAYS, MISS
-from specverify.power import detectable_tv
+from specverify.options import ALWAYS
+from specverify.plan import DEPENDENCE
 from specverify.probes import Probe
 from specverify.reference import RULES, Rule
 from specverify.running import CaseRun
 from specverify.suite import Run
-from specverify.tolerance import allowance
 
-__all__ = ["Headline", "Judgement", "ProbeResult"]
+__all__ = ["COMBINED", "Headline", "Judgement", "ProbeResult"]
 
-MAX_EXACT_CELLS = 128  # above, and below MIN_LEVEL, the rigorous bound replaces the corrected chi-square
-MIN_LEVEL = 1e-9
+UNSEEN = 1e-9  # chance that a correct sampler shows an event less often than is required
+COMBINED = {"SV-ALL-001": "lossless", "SV-ALL-002": ""}  # which scope's evidence is combined; "" is all of it
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,8 @@ class ProbeResult:
         counts: int64 [K].
         fit: The headline test at the n reached.
         log_e: Natural logarithm of its e-value.
-        detectable: Total variation that would have been detected, the forgiven allowance included.
+        detectable: Total variation that would have been detected, the forgiven allowance included; None where the run
+            was cut short.
     """
 
     probe: Probe
@@ -51,17 +51,12 @@ class ProbeResult:
     counts: IntArray
     fit: Fit
     log_e: float
-    detectable: float
+    detectable: float | None
 
     @property
     def n(self) -> int:
         """Give the events counted."""
         return int(self.counts.sum())
-
-    @property
-    def cells(self) -> int:
-        """Give the cells that are possible."""
-        return len(self.probe.probs) - 1
 
     def furthest(self) -> IntArray:
         """List the cells from the most to the least surprising."""
@@ -75,11 +70,13 @@ class Headline:
 
     Attributes:
         result: The lossless probe that states it.
+        value: Its detectable total variation.
         size_class: A key of schedule.SIZES.
         headline: Whether the case stands for its size class.
     """
 
     result: ProbeResult
+    value: float
     size_class: str
     headline: bool
 
@@ -102,13 +99,9 @@ class Judgement:
         ]
 
     def _judged(self, case: CaseRun, probe: Probe, counts: IntArray) -> ProbeResult:
-        cells, n = len(probe.probs) - 1, int(counts.sum())
-        rigorous = cells > MAX_EXACT_CELLS or self.plan.share < MIN_LEVEL
-        tv = detectable_tv(n, cells, self.plan.level, MISS, rigorous=rigorous)
-        tv = min(1.0, tv + allowance(self.plan.verifier.tolerance, case.planned.case.vocab_size))
-        return ProbeResult(
-            probe, case, counts, gof(counts, probe.probs, rigorous=rigorous), log_e(counts, probe.probs), tv
-        )
+        fit = gof(counts, probe.probs, rigorous=self.plan.rigorous(probe))
+        tv = self.plan.detectable(probe, int(counts.sum()), case.case.vocab_size) if self.run.complete else None
+        return ProbeResult(probe, case, counts, fit, log_e(counts, probe.probs), tv)
 
     @cached_property
     def rejected(self) -> set[str]:
@@ -139,8 +132,8 @@ class Judgement:
 
     def fails(self, check: str) -> bool:
         """Say whether a check fails, known or not."""
-        if check == "SV-ALL-001":
-            return self.run.log10_e() >= self.run.threshold
+        if check in COMBINED:
+            return self.run.log10_e(COMBINED[check]) >= self.run.threshold
         keys = {r.probe.key for r in self.of(check)} | {f.key for f in self.findings_of(check)}
         return bool(self.violations_of(check)) or bool(keys & self.rejected)
 
@@ -152,9 +145,11 @@ class Judgement:
             return bool(self.run.runs)
         if check in ("SV-STR-001", "SV-RPL-001"):
             return True
-        if check == "SV-ALL-001":
-            return bool(self.results)
-        return bool(self.of(check) or self.findings_of(check))
+        if check in DEPENDENCE:
+            return bool(self.plan.stage) and (check == "SV-IND-002" or self.plan.verifier.max_batch != 1)
+        if check in COMBINED:
+            return bool(self.results) and (check == "SV-ALL-001" or self.plan.rule is not None)
+        return bool(self.of(check))
 
     def status(self, check: str) -> tuple[str, str]:
         """Give the status of a check and the reason for it, if one is due."""
@@ -165,18 +160,24 @@ class Judgement:
             return "not_applicable", self._why_not(check)
         if self.fails(check):
             return ("known_failure", known) if known else ("failed", "")
+        if check in self.run.undecided:
+            return "inconclusive", self.run.undecided[check]
         if not self.run.complete:
-            return "inconclusive", self.run.stopped or "a faulty call ended the case"
+            return "inconclusive", self._cut_short
         if known:
             return "failed", f"stale known failure: it passed, so remove the entry ({known})"
         return "passed", ""
+
+    @property
+    def _cut_short(self) -> str:
+        return self.run.stopped or "a faulty call ended a case before its planned rows"
 
     def _why_not(self, check: str) -> str:
         if CATALOGUE[check].scope == "rule":
             if self.plan.rule is None:
                 return "no rule is asserted" if self.plan.verifier.rule else "the sampler declares no rule"
             return f"no case has a law for the rule {self.plan.rule}"
-        if check in ("SV-IND-001", "SV-IND-003") and self.plan.verifier.max_batch == 1:
+        if check in DEPENDENCE and self.plan.verifier.max_batch == 1:
             return "the sampler takes one row per call"
         return "no case of this run has what it needs"
 
@@ -189,12 +190,17 @@ class Judgement:
     def headlines(self) -> list[Headline]:
         """List, case by case, the probe that states the detectable total variation of the completed block."""
         found = []
-        for case in self.plan.runs:
+        for case in self.plan.runs if self.run.complete else ():
             lossless = [r for r in self.results if r.run is case and CATALOGUE[r.probe.check].scope == "lossless"]
             joint = [r for r in lossless if r.probe.check == "SV-JNT-001"] or lossless[:1]
-            if joint:
-                found.append(Headline(joint[0], case.planned.size_class, case.planned.headline))
+            if joint and joint[0].detectable is not None:
+                found.append(Headline(joint[0], joint[0].detectable, case.planned.size_class, case.planned.headline))
         return found
+
+    @cached_property
+    def worst(self) -> Headline | None:
+        """Give the headline with the largest detectable total variation; None where none can be stated."""
+        return max(self.headlines, key=lambda headline: headline.value, default=None)
 
     @cached_property
     def doubts(self) -> list[str]:
@@ -204,16 +210,17 @@ class Judgement:
     @cached_property
     def _open(self) -> list[str]:
         """List what stands between the laws that every rule shares and the word "lossless"."""
-        if all(status == "not_applicable" for check, (status, _) in self.statuses.items() if check not in ALWAYS):
+        asked = self.options.only or [check for check in CATALOGUE if check not in ALWAYS]
+        if all(self.statuses[check][0] == "not_applicable" for check in asked):
             return ["no check ran"]
-        doubts = [] if self.run.complete else [self.run.stopped or "a faulty call ended a case"]
-        if self.headlines:
-            worst = max(self.headlines, key=lambda h: h.result.detectable)
-            if worst.result.detectable > self.options.target_tv:
-                doubts.append(
-                    f"the detectable total variation on case {worst.result.run.name} is {worst.result.detectable:.3g}, "
-                    f"above the target of {self.options.target_tv:g}; take more samples or set --target-tv"
-                )
+        doubts = [] if self.run.complete else [self._cut_short]
+        undecided = [(c, why) for c, why in self.run.undecided.items() if self.options.selects(c)]
+        doubts += [f"{check} was not decided: {reason}" for check, reason in undecided]
+        if self.worst is not None and self.worst.value > self.options.target_tv:
+            doubts.append(
+                f"the detectable total variation on case {self.worst.result.run.name} is {self.worst.value:.3g}, "
+                f"above the target of {self.options.target_tv:g}; take more samples or set --target-tv"
+            )
         silent = [case.name for case in self.run.runs if case.rows and not case.tally.emitted]
         if silent:
             doubts.append(f"no token was emitted on case {silent[0]}, so nothing of the sampler's was tested")
@@ -222,15 +229,15 @@ class Judgement:
     def _unseen(self) -> Iterator[str]:
         """Name events that a sampler of the declared rule must have shown by now."""
         for case in self.run.runs:
-            law = None if self.plan.rule is None else case.laws.law(RULES[self.plan.rule])
+            law = None if self.plan.rule is None else case.case_probes.law(RULES[self.plan.rule])
             if law is not None and case.rows:
                 stopped = law.view.trace.rejected
                 for event, due, seen in (
                     ("rejection", law.weights[stopped].sum(), case.tally.stopped),
                     ("full acceptance", law.weights[~stopped].sum(), case.rows - case.tally.stopped),
                 ):
-                    if seen < required_count(case.rows, min(1.0, float(due))):
-                        yield f"case {case.name} saw {seen} rows of {event}, fewer than any correct sampler shows"
+                    if seen < required_count(case.rows, min(1.0, float(due)), miss=min(UNSEEN, self.plan.share)):
+                        yield f"case {case.name} saw {seen} rows of {event}, fewer than a correct sampler ever shows"
 
     @cached_property
     def verdict(self) -> str:
@@ -242,8 +249,7 @@ class Judgement:
     @cached_property
     def lossless(self) -> bool | None:
         """Say whether the output follows the target; None where that is neither shown nor disproved."""
-        checks = [check for check, record in CATALOGUE.items() if record.scope == "lossless" and check != "SV-ALL-001"]
-        if any(self.fails(check) for check in checks) or self.run.log10_e("lossless") >= self.run.threshold:
+        if any(self.fails(check) for check, record in CATALOGUE.items() if record.scope == "lossless"):
             return False
         return None if self._open or self.options.only or not self.headlines else True
 
@@ -252,21 +258,24 @@ class Judgement:
         """Say whether the sampler follows the rule that it declares; None where that is open or none is declared."""
         if self.plan.rule is None:
             return None
-        rules = [check for check, record in CATALOGUE.items() if record.scope == "rule"]
-        if any(self.fails(check) for check in rules) or self.lossless is False or self.fails("SV-ALL-001"):
+        if self.lossless is False or any(self.fails(c) for c, record in CATALOGUE.items() if record.scope == "rule"):
             return False
         return None if self.doubts or self.options.only else True
 
     @cached_property
-    def not_rejected(self) -> list[str]:
-        """List the known rules that the outcomes do not contradict, by an e-value for each at any stopping time."""
-        limit = math.log(2 * len(RULES) / self.options.alpha)
-        return [name for name, rule in RULES.items() if self._evidence_against(rule) < limit]
+    def not_rejected(self) -> list[str] | None:
+        """List the known rules that the outcomes do not contradict; None where no outcomes were counted."""
+        if not self.counted:
+            return None
+        return [name for name, rule in RULES.items() if not self.contradicts(rule)]
 
-    def _evidence_against(self, rule: Rule) -> float:
-        terms = []
-        for case in self.plan.runs:
-            probe = case.laws.outcome_probe(rule) if len(case.outcomes) else None
-            if probe is not None:
-                terms.append(log_e(probe.recount(case.outcomes), probe.probs))
-        return mean_log_e(terms) if terms else math.inf
+    @cached_property
+    def counted(self) -> list[CaseRun]:
+        """List the cases whose whole outcomes were counted."""
+        return [case for case in self.plan.runs if len(case.outcomes) and case.outcomes.any()]
+
+    def contradicts(self, rule: Rule) -> bool:
+        """Say whether the outcomes contradict the law of a rule, at any stopping time, by the mean of its e-values."""
+        probes = [(case, case.case_probes.outcome_probe(rule)) for case in self.counted]
+        terms = [log_e(probe.recount(case.outcomes), probe.probs) for case, probe in probes if probe is not None]
+        return bool(terms) and mean_log_e(terms) >= math.log(2 * len(RULES) / self.options.alpha)

@@ -47,11 +47,11 @@ def acceptance(runs: list[CaseRun]) -> dict[str, Any] | None:
     }
 
 
-def speedup(alpha: float, num_draft_tokens: int, draft_cost: float) -> float:
+def speedup(acceptance_rate: float, num_draft_tokens: int, draft_cost: float) -> float:
     """Model the speed-up of the token rule over plain decoding, for a constant acceptance rate.
 
     Args:
-        alpha: Acceptance rate of a tested position, in [0, 1].
+        acceptance_rate: Chance that a tested position is accepted, in [0, 1].
         num_draft_tokens: Draft length gamma, 1 or more.
         draft_cost: Cost of one draft step, in target steps.
 
@@ -64,7 +64,7 @@ def speedup(alpha: float, num_draft_tokens: int, draft_cost: float) -> float:
         >>> round(speedup(0.8, 4, 0.05), 2)
         2.8
     """
-    tokens = sum(alpha**i for i in range(num_draft_tokens + 1))
+    tokens = sum(acceptance_rate**i for i in range(num_draft_tokens + 1))
     return tokens / (num_draft_tokens * draft_cost + 1)
 
 

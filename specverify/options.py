@@ -18,7 +18,7 @@ MISS = 0.1
 """Probability beta of missing an error of the stated detectable size."""
 
 MAX_SEED = 2**63
-ALWAYS = ("SV-STR-001", "SV-ALL-001")
+ALWAYS = ("SV-STR-001", "SV-ALL-001", "SV-ALL-002")
 """Checks that are part of every run, whatever was asked for."""
 
 
@@ -36,7 +36,7 @@ class Options:
         samples: Rows of every case, or None for those of the profile.
         known_failures: Reasons by check id.
         time_limit: Seconds after which the run ends, or None.
-        target: What names the sampler on the command line.
+        target: What names the sampler on the command line, or None.
     """
 
     profile: str
@@ -48,7 +48,7 @@ class Options:
     samples: int | None
     known_failures: Mapping[str, str]
     time_limit: float | None
-    target: str
+    target: str | None
 
     @classmethod
     def checked(
@@ -74,19 +74,6 @@ class Options:
         if not isinstance(profile, str) or profile not in PROFILES:
             close = did_you_mean(str(profile), PROFILES)
             raise ConfigError(f"expected a profile of {', '.join(PROFILES)}, got {profile!r}{close}")
-        if not isinstance(only, Iterable):
-            raise ConfigError(f"expected only to be a list of check ids, got {only!r}")
-        only = tuple(only.split(",") if isinstance(only, str) else only)
-        if not isinstance(known_failures, Mapping | None):
-            raise ConfigError(f"expected known_failures to be a dict of reasons by check id, got {known_failures!r}")
-        reasons = dict(known_failures or {})
-        for name in (*only, *reasons):
-            _known_id(name)
-        for name, reason in reasons.items():
-            if not isinstance(reason, str) or not reason.strip():
-                raise ConfigError(
-                    f"expected a reason for the known failure {name}, got {reason!r}; say why it is known"
-                )
         return cls(
             profile=profile,
             seed=_integer("seed", seed, 0, MAX_SEED - 1),
@@ -94,17 +81,38 @@ class Options:
             target_tv=_number(
                 "target_tv", PROFILES[profile].target_tv if target_tv is None else target_tv, "between 0 and 1"
             ),
-            only=only,
+            only=_chosen(only),
             require=_requirement(verifier, require),
             samples=None if samples is None else _integer("samples", samples, 1, 10**9),
-            known_failures=reasons,
+            known_failures=_reasons(known_failures),
             time_limit=None if time_limit is None else _seconds(time_limit),
-            target=target or verifier.name,
+            target=target,
         )
 
     def selects(self, check: str) -> bool:
         """Say whether a check was asked for; structure and combined evidence always are."""
         return not self.only or check in self.only or check in ALWAYS
+
+
+def _chosen(only: object) -> tuple[str, ...]:
+    """Give the chosen checks; whoever asks for the combined evidence asks for all of them, which is ()."""
+    if not isinstance(only, Iterable):
+        raise ConfigError(f"expected only to be a list of check ids, got {only!r}")
+    chosen = tuple(only.split(",") if isinstance(only, str) else only)
+    for name in chosen:
+        _known_id(name)
+    return () if any(name.startswith("SV-ALL-") for name in chosen) else chosen
+
+
+def _reasons(known_failures: object) -> dict[str, str]:
+    if not isinstance(known_failures, Mapping | None):
+        raise ConfigError(f"expected known_failures to be a dict of reasons by check id, got {known_failures!r}")
+    reasons = dict(known_failures or {})
+    for name, reason in reasons.items():
+        _known_id(name)
+        if not isinstance(reason, str) or not reason.strip():
+            raise ConfigError(f"expected a reason for the known failure {name}, got {reason!r}; say why it is known")
+    return reasons
 
 
 def _known_id(name: str) -> None:

@@ -3,7 +3,7 @@
 For most faults the wrong law over the right one depends on p/q only, so a few cells ordered by that ratio keep nearly
 all of the evidence and the vocabulary size drops out of the number of samples needed. Cells by p find wrong
 temperatures and lost tails, cells by token id find inverse-distribution faults. Partitions are fixed from (p, q) before
-any sample is seen.
+any sample is seen. Products of cells (pairs, blocks, whole outcomes) are formed by the modules views and lumping.
 """
 
 from __future__ import annotations

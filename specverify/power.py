@@ -12,8 +12,9 @@ from functools import lru_cache
 from scipy import special
 
 from specverify.errors import ConfigError
+from specverify.evidence import KAPPAS
 
-__all__ = ["check_level", "detectable_tv", "noncentrality", "samples_for"]
+__all__ = ["check_level", "detectable_tv", "mixture_tv", "noncentrality", "samples_for"]
 
 
 @lru_cache(maxsize=4096)
@@ -93,6 +94,36 @@ def samples_for(tv: float, cells: int, level: float, miss: float = 0.1, *, rigor
     _require(0 < tv <= 1, "tv within (0, 1]", f"tv={tv}", "use for instance 0.01")
     _require(cells >= 2, "at least 2 cells", f"cells={cells}", "use a finer partition, one cell sees nothing")
     return math.ceil(noncentrality(cells, level, miss, rigorous=rigorous) / (4.0 * tv * tv))
+
+
+def mixture_tv(n: int, cells: int, log_threshold: float, miss: float = 0.1) -> float:
+    """Give the total variation that the e-process of `evidence` detects by n events, cells of any size unpooled.
+
+    Args:
+        n: events of that check, >= 0.
+        cells: cells, >= 1.
+        log_threshold: natural logarithm of the e-value that decides, > 0.
+        miss: probability of missing the error, within (0, 1).
+
+    Returns:
+        As `detectable_tv`, from ln DM ~ 1/2 n/(n + kappa) X2 - (cells - 1)/2 ln(1 + n/kappa) for the best kappa.
+
+    Raises:
+        ConfigError: an argument lies outside its domain.
+
+    >>> round(mixture_tv(20_000, 16, math.log(2 * 64 / 1e-6)), 3)
+    0.035
+    """
+    _require(n >= 0, "n >= 0", f"n={n}", "count the events of the check")
+    _require(cells >= 1, "cells >= 1", f"cells={cells}", "count the cells")
+    _require(log_threshold > 0, "log_threshold > 0", f"log_threshold={log_threshold}", "use for instance ln(2m/alpha)")
+    if n == 0 or cells == 1:
+        return 1.0
+    df = cells - 1
+    share = log_threshold + math.log(len(KAPPAS))  # one kappa must carry the average
+    threshold = min(2 * (1 + k / n) * (share + df / 2 * math.log1p(n / k)) for k in KAPPAS)
+    needed = _root(lambda value: miss - float(special.chndtr(threshold, df, value)), threshold + 1.0)
+    return min(1.0, 0.5 * math.sqrt(needed / n))
 
 
 def check_level(alpha: float, num_checks: int) -> float:

@@ -54,6 +54,11 @@ class Probe:
         return self.question.check
 
     @property
+    def cells(self) -> int:
+        """Give the number of cells that are possible."""
+        return len(self.probs) - 1
+
+    @property
     def key(self) -> str:
         """Give the unique name, such as ``SV-ACC-001@1 on W402``."""
         at = "" if self.question.position is None else f"@{self.question.position}"

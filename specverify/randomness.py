@@ -153,8 +153,8 @@ def global_randomness() -> Iterator[None]:
 
 
 def _mixed(seed: int, tag: int) -> int:
-    """Mix seed and tag to 32 bits (the finaliser of SplitMix64)."""
-    word = ((seed << 3) + tag) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
-    word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF
-    word = (word ^ (word >> 27)) * 0x94D049BB133111EB & 0xFFFFFFFFFFFFFFFF
-    return (word ^ (word >> 31)) >> 32
+    """Map a seed below 2**32 to 32 bits, for each tag one to one: distinct seeds stay distinct (MurmurHash3)."""
+    word = (seed ^ (tag * 0x9E3779B9)) & 0xFFFFFFFF
+    word = (word ^ (word >> 16)) * 0x85EBCA6B & 0xFFFFFFFF
+    word = (word ^ (word >> 13)) * 0xC2B2AE35 & 0xFFFFFFFF
+    return word ^ (word >> 16)

@@ -46,8 +46,9 @@ def load(target: str) -> Verifier:
     """Find a sampler by its name.
 
     Args:
-        target: "package.module:attribute", "path/to/file.py:attribute" (attributes may be dotted), or a registered
-            name. Modules are looked for in the working directory too; a file may import its neighbours.
+        target: "package.module:attribute", "path/to/file.py:attribute" (attributes may be dotted), a registered name,
+            or "fault:ID" for a known fault by id or name. Modules are looked for in the working directory too; a file
+            may import its neighbours.
 
     Raises:
         SamplerLoadError: There is nothing of that name, or it cannot be imported; one line says what to do.
@@ -60,10 +61,24 @@ def load(target: str) -> Verifier:
     where, colon, attribute = target.rpartition(":")
     if not colon:
         return _registered(target)
+    if where == "fault":
+        return _fault(attribute)
     if not where or not attribute:
         raise SamplerLoadError(f"expected module:attribute or file.py:attribute, got {target!r}")
     module = import_file(where) if where.endswith(".py") or os.sep in where else import_module(where)
     return _declared(find_attribute(module, attribute, where), target)
+
+
+def _fault(name: str) -> Verifier:
+    from specverify.faults import CATALOGUE, fault_sampler
+
+    for fault in CATALOGUE.values():
+        if name in (fault.id, fault.name):
+            return fault_sampler(fault)
+    known = [*CATALOGUE, *(fault.name for fault in CATALOGUE.values())]
+    raise SamplerLoadError(
+        f"expected the id or name of a fault, got {name!r}{did_you_mean(name, known)}; known: {', '.join(CATALOGUE)}"
+    )
 
 
 def _registered(name: str) -> Verifier:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from specverify.arrays import IntArray
-from specverify.calling import OutputFault, Reply, SamplerRaised, call
+from specverify.calling import Reply, SamplerRaised, call
 from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.declaring import RANDOMNESS
@@ -17,6 +17,7 @@ from specverify.handing import Handed
 from specverify.hard import Violation
 from specverify.menu import flat_case, menu
 from specverify.randomness import row_seeds
+from specverify.reading import OutputFault
 from specverify.sampling import CaseSampler
 
 __all__ = ["replay"]

@@ -15,13 +15,14 @@ import numpy as np
 
 from specverify import __version__
 from specverify.checks import CATALOGUE
+from specverify.contract import Verifier
 from specverify.counterexample import counterexample
 from specverify.diagnosis import diagnose
 from specverify.evidence import Fit, pearson
 from specverify.independence import Finding
-from specverify.judging import Judgement, ProbeResult
+from specverify.judging import COMBINED, Judgement, ProbeResult
 from specverify.lengths import acceptance
-from specverify.options import MISS
+from specverify.options import MISS, Options
 from specverify.reports import SCHEMA_VERSION, Report
 from specverify.suite import Run
 from specverify.tolerance import allowance
@@ -44,32 +45,14 @@ def report(run: Run) -> Report:
     judgement = Judgement(run)
     checks = [_check(judgement, check) for check in CATALOGUE]
     summary = _summary(checks)
-    options, verifier = judgement.options, judgement.plan.verifier
+    verifier = judgement.plan.verifier
     document = {
         "schema_version": SCHEMA_VERSION,
         "tool": {"name": "specverify", "version": __version__},
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "sampler": {
-            "name": verifier.name,
-            "kind": "verifier",
-            "rule": verifier.rule,
-            "framework": verifier.framework,
-            "device": verifier.device,
-            "dtype": verifier.dtype,
-            "version": verifier.version or None,
-        },
+        "sampler": _sampler(verifier),
         "environment": _environment(),
-        "options": {
-            "profile": options.profile,
-            "seed": options.seed,
-            "alpha": options.alpha,
-            "beta": MISS,
-            "target_tv": options.target_tv,
-            "samples": options.samples,
-            "require": options.require,
-            "only": list(options.only),
-            "time_limit": options.time_limit,
-        },
+        "options": _options(judgement.options),
         "verdict": judgement.verdict,
         "lossless": judgement.lossless,
         "rule": {
@@ -89,6 +72,16 @@ def report(run: Run) -> Report:
         "warnings": _warnings(judgement),
     }
     return Report(document)
+
+
+def _sampler(verifier: Verifier) -> dict[str, Any]:
+    named = {name: getattr(verifier, name) for name in ("name", "rule", "framework", "device", "dtype")}
+    return {**named, "kind": "verifier", "version": verifier.version or None}
+
+
+def _options(options: Options) -> dict[str, Any]:
+    named = ("profile", "seed", "alpha", "target_tv", "samples", "require", "time_limit")
+    return {**{name: getattr(options, name) for name in named}, "beta": MISS, "only": list(options.only)}
 
 
 def _check(judgement: Judgement, check: str) -> dict[str, Any]:
@@ -117,12 +110,12 @@ def _check(judgement: Judgement, check: str) -> dict[str, Any]:
         entry |= _probe(results[0])
     elif findings:
         entry |= _finding(findings[0])
-    elif check == "SV-ALL-001":
-        entry["log10_e"] = _finite(judgement.run.log10_e())
+    elif check in COMBINED:
+        entry["log10_e"] = _finite(judgement.run.log10_e(COMBINED[check]))
     else:
         violations = judgement.violations_of(check)
         entry["worst_case"] = violations[0].case if violations else None
-        entry["n"] = sum(run.rows for run in judgement.run.runs)
+        entry["n"] = 0 if check == "SV-RPL-001" else sum(run.rows for run in judgement.run.runs)
     return entry
 
 
@@ -134,7 +127,7 @@ def _probe(result: ProbeResult) -> dict[str, Any]:
     return {
         "worst_case": result.run.name,
         "n": result.n,
-        "cells": result.cells,
+        "cells": result.probe.cells,
         "statistic": _finite(fit.statistic) if ran else None,
         "df": fit.df if ran else None,
         "p_value": fit.p_value if ran else None,
@@ -168,12 +161,13 @@ def _message(judgement: Judgement, check: str) -> str:
     """Say what was expected, what was got, and where, for the strongest evidence of a failing check."""
     violations = judgement.violations_of(check)
     if violations:
-        more = f" Also on {len(violations) - 1} more case(s)." if len(violations) > 1 else ""
+        others = {violation.case for violation in violations} - {violations[0].case}
+        more = f" Also on {len(others)} more case(s)." if others else ""
         return f"On case {violations[0].case}: {violations[0].message}.{more}"
     findings, results = judgement.findings_of(check), judgement.of(check)
     if findings:
         return f"On case {findings[0].case}: {findings[0].message}."
-    if check == "SV-ALL-001":
+    if check in COMBINED:
         leading = [r.probe.key for r in sorted(judgement.results, key=lambda r: -r.log_e)[:3]]
         return f"All checks together prove a fault; most of the evidence is from {', '.join(leading)}."
     failing = [result for result in results if result.probe.key in judgement.rejected]
@@ -220,16 +214,16 @@ def _detectable(judgement: Judgement) -> dict[str, Any]:
                 {
                     "class": headline.size_class,
                     "case": result.run.name,
-                    "cells": result.cells,
+                    "cells": result.probe.cells,
                     "n": result.n,
                     "value": result.detectable,
                 }
             )
-    worst = max((h.result for h in judgement.headlines), key=lambda r: r.detectable, default=None)
+    worst = judgement.worst
     return {
-        "value": None if worst is None else worst.detectable,
-        "case": None if worst is None else worst.run.name,
-        "cells": None if worst is None else worst.cells,
+        "value": None if worst is None else worst.value,
+        "case": None if worst is None else worst.result.run.name,
+        "cells": None if worst is None else worst.result.probe.cells,
         "by_size": by_size,
     }
 

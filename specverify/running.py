@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from specverify.arrays import IntArray
-from specverify.calling import OutputFault, SamplerRaised, call
+from specverify.calling import SamplerRaised, call
 from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.handing import Handed
 from specverify.hard import HardChecks, Violation
 from specverify.probes import case_probes
+from specverify.reading import OutputFault
 from specverify.sampling import CaseSampler
 from specverify.schedule import Planned
 from specverify.trace import Trace
@@ -78,12 +79,12 @@ class CaseRun:
     def __post_init__(self) -> None:
         self.handed = Handed(self.planned.case, self.verifier)
         self.case: Case = self.handed.case
-        self.laws = case_probes(self.case, self.tau, self.rule)
-        self.probes = [probe for probe in self.laws.probes if self.selects(probe.check)]
+        self.case_probes = case_probes(self.case, self.tau, self.rule)
+        self.probes = [probe for probe in self.case_probes.probes if self.selects(probe.check)]
         self.counts = [np.zeros(len(probe.probs), dtype=np.int64) for probe in self.probes]
         width = self.case.num_draft_tokens
         self.tally = Tally(np.zeros(width, np.int64), np.zeros(width, np.int64), np.zeros(width))
-        self.outcomes = np.zeros(self.laws.outcome_space, dtype=np.int64)
+        self.outcomes = np.zeros(self.case_probes.outcome_space, dtype=np.int64)
         self._hard = HardChecks(self.case, self.tau, self.rule == "token")
         self._sampler = CaseSampler(self.case)
         self._overlaps = [np.minimum(p, q).sum(axis=1) for p, q in zip(self.case.target, self.case.draft, strict=False)]
@@ -110,7 +111,7 @@ class CaseRun:
         draft_tokens, num_draft_tokens = self._sampler.draft(rows, rng)
         accepted, following = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
         bounds = list(self._calls(rows, batch))
-        seeds = rng.integers(0, 2**31, size=len(bounds)).tolist()
+        seeds = _distinct(len(bounds), rng)
         began = time.perf_counter()
         self.calls += len(bounds)
         try:
@@ -140,11 +141,11 @@ class CaseRun:
 
     def count(self, trace: Trace) -> None:
         """Add a trace to all counts."""
-        views = self.laws.views(trace)
+        views = self.case_probes.views(trace)
         for counts, probe in zip(self.counts, self.probes, strict=True):
             counts += probe.count(views)
         if len(self.outcomes):
-            self.outcomes += self.laws.count_outcomes(views)
+            self.outcomes += self.case_probes.count_outcomes(views)
         self.violations += self._hard.find(trace)
         self._tally(trace)
         self.rows += len(trace)
@@ -158,3 +159,11 @@ class CaseRun:
             self.tally.overlap[position] += float(overlap[prefix].sum())
         self.tally.emitted += int(trace.num_accepted.sum() + (trace.next_token >= 0).sum())
         self.tally.stopped += int(trace.rejected.sum())
+
+
+def _distinct(count: int, rng: np.random.Generator) -> list[int]:
+    """Draw distinct call seeds: two equal ones would rightly repeat a call, and wrongly convict the sampler."""
+    seeds: dict[int, None] = {}
+    while len(seeds) < count:
+        seeds |= dict.fromkeys(rng.integers(0, 2**31, size=count - len(seeds)).tolist())
+    return list(seeds)

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from specverify import independence
-from specverify.calling import global_randomness
 from specverify.checks import CATALOGUE
-from specverify.evidence import gof, log_e
+from specverify.evidence import log_e
 from specverify.hard import Violation
 from specverify.independence import Finding
-from specverify.plan import Plan, plan
+from specverify.plan import DEPENDENCE, Plan
+from specverify.randomness import global_randomness
 from specverify.replay import replay
 from specverify.running import CaseRun
 from specverify.schedule import look_fractions
 from specverify.threads import one_torch_thread
 
-if TYPE_CHECKING:
-    from specverify.reports import Report
-
-__all__ = ["Progress", "Run", "check", "plan"]
+__all__ = ["Progress", "Run"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +52,7 @@ class Run:
         findings: Results of the dependence checks.
         violations: Violations of replay, and calls that failed there.
         warnings: What is no violation and yet worth knowing.
+        undecided: Checks that were run and could not be decided, with the reason.
         stopped: Why the run ended before the plan was done, if it did.
         started: Time of the monotonic clock at the start, in seconds.
     """
@@ -64,6 +61,7 @@ class Run:
     findings: list[Finding] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    undecided: dict[str, str] = field(default_factory=dict)
     stopped: str = ""
     started: float = field(default_factory=time.monotonic)
 
@@ -123,36 +121,32 @@ class Run:
         if self.plan.options.selects("SV-RPL-001"):
             found, self.warnings = replay(self.plan.verifier, self.plan.options.seed % 2**30)
             self.violations += found
+            if any(violation.check == "SV-STR-001" for violation in found):
+                self.undecided["SV-RPL-001"] = "a call failed"
 
     def _stage(self) -> None:
         for run in self.plan.stage:
             trace = run.run(run.planned.rows, (0,), run.planned.batch)
             if trace is None:
+                self.undecided |= dict.fromkeys(DEPENDENCE, f"a call failed on case {run.name}")
                 continue
             run.count(trace)
             tokens = trace.completed[:, 0].reshape(independence.CALLS, -1)
-            found = [f for f in independence.find(tokens, run.planned.case) if self.plan.options.selects(f.check)]
-            if self._law_holds(run):
-                self.findings += found
-            elif found:
-                run.warnings[f"case {run.name}: the tokens fail their law, so dependence was not judged there"] = None
-
-    def _law_holds(self, run: CaseRun) -> bool:
-        """Say whether single tokens follow their law: were one missing, equal rows would say nothing."""
-        p_values = [
-            gof(counts, probe.probs).p_value
-            for probe, counts in zip(run.probes, run.counts, strict=True)
-            if CATALOGUE[probe.check].scope == "lossless"
-        ]
-        return min(p_values, default=1.0) > self.plan.share
+            for finding in independence.find(tokens, run.planned.case):
+                if finding.explained and finding.p_value <= self.plan.share:
+                    text = f"the tokens of case {run.name} fail their law, which explains what repeats"
+                    self.undecided[finding.check] = text
+                elif self.plan.options.selects(finding.check):
+                    self.findings.append(finding)
 
     def _proved(self) -> bool:
         """Say whether losslessness is disproved: then nothing more need be run.
 
-        A sampler that only departs from the rule it declares is run to the end, to answer whether it is lossless.
+        A sampler that only departs from the rule it declares, or from the contract, is run to the end, to answer
+        whether it is lossless.
         """
         known = self.plan.options.known_failures
-        hard = (v for v in self.hard if v.check not in known and CATALOGUE[v.check].scope != "rule")
+        hard = (v for v in self.hard if v.check not in known and CATALOGUE[v.check].scope == "lossless")
         if any(hard):
             self.stopped = "an impossible event proved a fault"
         elif any(f.p_value <= self.plan.share and f.check not in known for f in self.findings):
@@ -176,66 +170,3 @@ class Run:
         if progress is not None:
             done = sum(run.rows for run in self.runs)
             progress(Progress(done, self.plan.rows, evidence, self.threshold, case))
-
-
-def check(
-    sampler: Callable[..., Any],
-    *,
-    profile: str = "quick",
-    seed: int = 0,
-    alpha: float = 1e-6,
-    target_tv: float | None = None,
-    only: Sequence[str] = (),
-    require: str | None = None,
-    samples: int | None = None,
-    known_failures: Mapping[str, str] | None = None,
-    time_limit: float | None = None,
-    target: str | None = None,
-    progress: Callable[[Progress], None] | None = None,
-) -> Report:
-    """Decide whether a sampler follows its target, and the rule that it declares.
-
-    Args:
-        sampler: A verifier (module ``contract``) or a plain function with its parameter names.
-        profile: Sample counts: "quick" (seconds), "ci" (about a minute) or "release" (minutes).
-        seed: Root of every random number of the run, an integer >= 0; the same seed gives the same counts.
-        alpha: Most that the probability of calling a correct sampler nonconformant may be, for the whole run.
-        target_tv: Total variation that must be detectable with probability 0.9 for the verdict "conformant"; by
-            default .10, .05 or .02 by profile.
-        only: Ids of the only checks to run; empty means all.
-        require: "lossless" or "rule", what the verdict depends on; by default "rule" where one is declared.
-        samples: Rows of every case, in place of those of the profile.
-        known_failures: Reason by check id: these are expected to fail, and fail the run when they do not.
-        time_limit: Seconds after which the run ends as inconclusive.
-        target: What names the sampler on the command line, for the line that reproduces a failure.
-        progress: Called with a Progress after every case of every look.
-
-    Returns:
-        The report, with ``.verdict``, ``.lossless``, ``.rule``, ``.checks``, ``.diagnosis`` and ``.to_json()``.
-
-    Raises:
-        SpecverifyError: The sampler's declaration or an option is wrong.
-
-    Example:
-        >>> from specverify.registry import load
-        >>> check(load("naive-redraw"), samples=2000).verdict
-        'nonconformant'
-    """
-    planned = plan(
-        sampler,
-        profile=profile,
-        seed=seed,
-        alpha=alpha,
-        target_tv=target_tv,
-        only=only,
-        require=require,
-        samples=samples,
-        known_failures=known_failures,
-        time_limit=time_limit,
-        target=target,
-    )
-    run = Run(planned)
-    run.execute(progress)
-    from specverify.results import report  # the report needs what the run never does
-
-    return report(run)

@@ -6,7 +6,7 @@ that the completed block of any lossless sampler has the target's joint law (str
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,7 +22,7 @@ class Trace:
     Attributes:
         draft_tokens: int64 [n, G]; -1 beyond a row's own draft length.
         num_draft_tokens: int64 [n], each row's own draft length.
-        num_accepted: int64 [n], the accepted length tau.
+        num_accepted: int64 [n], the accepted length.
         next_token: int64 [n], the replacement or bonus token; -1 when none was emitted.
         completed: int64 [n, G + 1], the emitted tokens followed by target draws.
 
@@ -59,8 +59,3 @@ class Trace:
         """Give each row's drafted token at its own ``position`` int64 [n]; -1 where there is none."""
         padded = np.pad(self.draft_tokens, ((0, 0), (0, 1)), constant_values=-1)
         return padded[np.arange(len(self)), position]
-
-    @staticmethod
-    def concatenate(traces: list[Trace]) -> Trace:
-        """Join traces of the same case in order."""
-        return Trace(*(np.concatenate([getattr(t, f.name) for t in traces]) for f in fields(Trace)))

@@ -113,10 +113,23 @@ def one_hot_sampler(draft_tokens: Array, target_probs: Array, seed: int) -> tupl
     return stop, draw(weights, rng.random(batch))
 
 
+@verifier(name="global", rule="token", readonly=True)
+def global_sampler(draft_tokens: Array, draft_probs: Array, target_probs: Array) -> tuple[Array, Array]:
+    """Draw from the global generator, as older code does."""
+    result: tuple[Array, Array] = token_sampler().function(
+        draft_tokens,
+        draft_probs,
+        target_probs,
+        np.random.randint(2**31),  # noqa: NPY002 - that is the point
+    )
+    return result
+
+
 CONTROLS = {
     "correct": token_sampler(),
     "float32": token_sampler("float32", dtype="float32"),
     "N1": match_sampler,
     "N2": one_hot_sampler,
+    "global": global_sampler,
 }
 """Correct samplers, some of them unusual, that must never fail."""

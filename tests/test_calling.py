@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from specverify.calling import OutputFault, Reply, SamplerRaised, call, global_randomness
+from specverify.calling import Reply, SamplerRaised, call
 from specverify.cases import Case
 from specverify.contract import Verifier, verifier
 from specverify.handing import Handed
+from specverify.randomness import global_randomness
+from specverify.reading import OutputFault
 
 DRAFT = np.array([[0, 1], [2, 0], [1, 2]])
 FULL = np.array([2, 2, 2])
@@ -271,7 +273,8 @@ def test_global_generators_get_different_streams(flat: Case) -> None:
 def test_a_numpy_sampler_never_imports_torch() -> None:
     """Handing over, calling and reading a NumPy sampler leaves torch alone."""
     code = (
-        "import sys, numpy as np; from specverify.calling import *; from specverify.cases import Case; "
+        "import sys, numpy as np; from specverify.calling import call; from specverify.cases import Case; "
+        "from specverify.handing import Handed; "
         "from specverify.contract import verifier; v = verifier(lambda draft_tokens: draft_tokens); "
         "c = Case.from_rows('c', [1, 0], [1, 0], num_draft_tokens=1); "
         "call(v, Handed(c, v), np.array([[0]]), np.array([1]), 0); sys.exit('torch' in sys.modules)"

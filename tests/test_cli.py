@@ -48,11 +48,12 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
         return Engine(describe=lambda: [row])
 
     entry = Engine(
-        id="SV-TOK-001", title="First token", claim="It follows p.", scope="lossless", explain="The law is p.", needs=()
+        id="SV-TOK-001", title="First token", claim="It follows p.", scope="lossless", explain="The law is p."
     )
     fault = Engine(id="K02", name="residual_target", claim="Redraws from the target.", explain="Then .72/.28.")
     modules: dict[str, dict[str, object]] = {
-        "suite": {"check": check, "plan": plan},
+        "checking": {"check": check},
+        "plan": {"plan": plan},
         "registry": {"load": load, "names": lambda: {"reference": "vectorised NumPy token rule"}},
         "checks": {"CATALOGUE": {"SV-TOK-001": entry}},
         "faults": {"CATALOGUE": {"K02": fault}},

@@ -37,7 +37,7 @@ def test_the_defaults(declared: Verifier) -> None:
         samples=None,
         known_failures={},
         time_limit=None,
-        target="declared",
+        target=None,
     )
 
 
@@ -72,7 +72,7 @@ def test_checks_are_selected_by_id(plain: Verifier, only: Any) -> None:
     options = Options.checked(plain, only=only)
     assert options.only == ("SV-TOK-001", "SV-ACC-001")
     selected = {check for check in CATALOGUE if options.selects(check)}
-    assert selected == {"SV-TOK-001", "SV-ACC-001", "SV-STR-001", "SV-ALL-001"}
+    assert selected == {"SV-TOK-001", "SV-ACC-001", "SV-STR-001", "SV-ALL-001", "SV-ALL-002"}
     assert all(Options.checked(plain).selects(check) for check in CATALOGUE)
 
 

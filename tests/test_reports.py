@@ -207,10 +207,13 @@ def test_the_reason_of_each_verdict_is_told_apart(conformant: Document) -> None:
     slow = change(conformant, verdict="nonconformant", rule=rule)
     assert "follows the target, but it does not follow the rule it declares (token)" in " ".join(render(slow).split())
     assert "token (declared): does not conform; not contradicted: block" in render(slow)
-    short = render(change(conformant, verdict="inconclusive"))
-    assert "conformance needs a detectable total variation of 0.1:" in " ".join(short.split())
-    empty = change(conformant, verdict="inconclusive", summary=dict.fromkeys(conformant["summary"], 0))
-    assert "No check ran" in render(empty)
+    short = render(change(conformant, verdict="inconclusive", warnings=["too few samples", "and slow"]))
+    assert "that is no pass: too few samples." in " ".join(short.split())
+    assert "Warning: and slow" in short
+    part = render(change(conformant, lossless=None))
+    assert "whether it is lossless was not decided" in " ".join(part.split())
+    known = render(change(conformant, lossless=False))
+    assert "every failure is listed as known" in " ".join(known.split())
 
 
 def test_a_sampler_without_a_rule_is_told_which_it_may_follow(conformant: Document) -> None:

@@ -247,15 +247,6 @@ def test_the_draft_at_the_stop_is_the_rejected_one(trace: Trace) -> None:
     assert trace.drafted_at(trace.num_accepted).tolist() == [1, -1, -1, 2, -1]
 
 
-def test_joining_keeps_the_order_of_rows(trace: Trace) -> None:
-    """Parts of a trace joined again are the trace, field by field."""
-    parts = [Trace(*(column[part] for column in vars(trace).values())) for part in (slice(0, 2), slice(2, 5))]
-    joined = Trace.concatenate(parts)
-    assert len(joined) == 5
-    for name, column in vars(trace).items():
-        assert np.array_equal(getattr(joined, name), column)
-
-
 def test_a_trace_without_drafts_is_fine() -> None:
     """With G = 0 everything is the bonus."""
     none = np.zeros((2, 0), dtype=np.int64)

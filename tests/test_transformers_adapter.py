@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from specverify import registry
-from specverify.calling import OutputFault, SamplerRaised, call, global_randomness
+from specverify.calling import SamplerRaised, call
 from specverify.cases import Case
 from specverify.contract import verifier
 from specverify.errors import ContractError
 from specverify.handing import Handed
+from specverify.randomness import global_randomness
+from specverify.reading import OutputFault
 from specverify.sampling import CaseSampler
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'specverify[torch]'")

@@ -1,0 +1,74 @@
+"""The one engine behind every door: plan, run, report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from specverify.plan import plan
+from specverify.reports import Report
+from specverify.results import report
+from specverify.suite import Progress, Run
+
+__all__ = ["check"]
+
+
+def check(
+    sampler: Callable[..., Any],
+    *,
+    profile: str = "quick",
+    seed: int = 0,
+    alpha: float = 1e-6,
+    target_tv: float | None = None,
+    only: Sequence[str] = (),
+    require: str | None = None,
+    samples: int | None = None,
+    known_failures: Mapping[str, str] | None = None,
+    time_limit: float | None = None,
+    target: str | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Report:
+    """Decide whether a sampler follows its target, and the rule that it declares.
+
+    Args:
+        sampler: A verifier (module ``contract``) or a plain function with its parameter names.
+        profile: Sample counts: "quick" (seconds), "ci" (about a minute) or "release" (minutes).
+        seed: Root of every random number of the run, an integer >= 0; the same seed gives the same counts.
+        alpha: Most that the probability of calling a correct sampler nonconformant may be, for the whole run.
+        target_tv: Total variation that must be detectable with probability 0.9 for the verdict "conformant"; by
+            default .10, .05 or .02 by profile.
+        only: Ids of the only checks to run; empty means all.
+        require: "lossless" or "rule", what the verdict depends on; by default "rule" where one is declared.
+        samples: Rows of every case in place of those of the profile; fewer where the tolerance class resolves no more.
+        known_failures: Reason by check id: these are expected to fail, and fail the run when they do not.
+        time_limit: Seconds after which no further case is begun; what is open then stays inconclusive.
+        target: What names the sampler on the command line, for the line that reproduces a failure.
+        progress: Called with a Progress after every case of every look.
+
+    Returns:
+        The report, with ``.verdict``, ``.lossless``, ``.rule``, ``.checks``, ``.diagnosis`` and ``.to_json()``.
+
+    Raises:
+        SpecverifyError: The sampler's declaration or an option is wrong.
+
+    Example:
+        >>> from specverify.registry import load
+        >>> check(load("naive-redraw"), samples=2000).verdict
+        'nonconformant'
+    """
+    planned = plan(
+        sampler,
+        profile=profile,
+        seed=seed,
+        alpha=alpha,
+        target_tv=target_tv,
+        only=only,
+        require=require,
+        samples=samples,
+        known_failures=known_failures,
+        time_limit=time_limit,
+        target=target,
+    )
+    run = Run(planned)
+    run.execute(progress)
+    return report(run)
