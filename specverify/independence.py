@@ -57,7 +57,7 @@ class Finding:
 
 def cases() -> tuple[tuple[Case, int], ...]:
     """Give the cases of the independence stage and the largest number of rows per call of each."""
-    return (coin_case(), 256), (flat_case(), 128)
+    return (coin_case(), 512), (flat_case(), 128)
 
 
 def find(tokens: IntArray, case: Case) -> list[Finding]:

@@ -214,6 +214,10 @@ class Judgement:
         if all(self.statuses[check][0] == "not_applicable" for check in asked):
             return ["no check ran"]
         doubts = [] if self.run.complete else [self._cut_short]
+        drafted = [case for case in self.run.runs if case.rows and case.case.num_draft_tokens]  # a bonus may be skipped
+        silent = [case.name for case in drafted if not case.tally.emitted]
+        if silent:
+            doubts.append(f"no token was emitted on case {silent[0]}, so nothing of the sampler's was tested")
         undecided = [(c, why) for c, why in self.run.undecided.items() if self.options.selects(c)]
         doubts += [f"{check} was not decided: {reason}" for check, reason in undecided]
         if self.worst is not None and self.worst.value > self.options.target_tv:
@@ -221,9 +225,6 @@ class Judgement:
                 f"the detectable total variation on case {self.worst.result.run.name} is {self.worst.value:.3g}, "
                 f"above the target of {self.options.target_tv:g}; take more samples or set --target-tv"
             )
-        silent = [case.name for case in self.run.runs if case.rows and not case.tally.emitted]
-        if silent:
-            doubts.append(f"no token was emitted on case {silent[0]}, so nothing of the sampler's was tested")
         return doubts
 
     def _unseen(self) -> Iterator[str]:

@@ -175,8 +175,8 @@ def _message(judgement: Judgement, check: str) -> str:
     cell = int(worst.furthest()[0])
     more = f" Also on {', '.join(r.run.name for r in failing[1:4])}." if len(failing) > 1 else ""
     return (
-        f"{CATALOGUE[check].claim} On case {worst.run.name}, '{worst.probe.labels[cell]}' came in "
-        f"{worst.counts[cell] / worst.n:.4g} of {worst.n} events, expected {worst.probe.probs[cell]:.4g}.{more}"
+        f"{CATALOGUE[check].claim} On case {worst.run.name}, '{worst.probe.labels[cell]}' came "
+        f"{worst.counts[cell]} times in {worst.n} events, expected {worst.n * worst.probe.probs[cell]:.4g}.{more}"
     )
 
 

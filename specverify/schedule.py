@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from specverify.cases import Case
@@ -25,6 +25,7 @@ GROWTH = 1.6
 LOOKS = 12
 FEW_BATCH = 8  # samplers below this batch size get the telling cases only
 MAX_BATCH = 8192
+SMALL_CALLS = (1, 5)
 MAX_ELEMENTS = 2**23  # probabilities handed over in one call
 
 SIZES = MappingProxyType({"tiny": 8, "small": 64, "middle": 4096, "large": 2**30})
@@ -157,6 +158,20 @@ def _planned(verifier: Verifier, profile: Profile, samples: int | None) -> Itera
         rows = samples or min(rows, profile.calls * (verifier.max_batch or rows))
         rows = min(rows, _resolution(verifier, case))
         yield Planned(case, size_class, rows, batch, headline)
+    yield from _small_calls(verifier, profile, samples)
+
+
+def _small_calls(verifier: Verifier, profile: Profile, samples: int | None) -> Iterator[Planned]:
+    """Plan the witness table again in calls of one row and of a few.
+
+    Faults tied to a batch size, or to the first or last row of a call, drown in large calls.
+    """
+    witness = next(case for case in menu() if case.name == HEADLINES["tiny"])
+    for batch in SMALL_CALLS:
+        if verifier.max_batch is None or verifier.max_batch > batch:
+            case = replace(witness, name=f"{witness.name}-calls-of-{batch}")
+            rows = min(samples or batch * profile.calls, _resolution(verifier, case))
+            yield Planned(case, "tiny", rows, batch, False)
 
 
 def _size_class(vocab_size: int) -> str:

@@ -15,6 +15,7 @@ from specverify.schedule import (
     MAX_ELEMENTS,
     PROFILES,
     SIZES,
+    SMALL_CALLS,
     TELLING,
     Planned,
     look_fractions,
@@ -32,16 +33,33 @@ def sampler(*asks: str, **options: Any) -> Verifier:
 
 
 def planned(verifier: Verifier, profile: str = "quick", samples: int | None = None) -> dict[str, Planned]:
-    """Give the schedule by case name."""
-    return {plan.case.name: plan for plan in schedule(verifier, profile, samples)}
+    """Give the schedule of the menu by case name, without the witness table in small calls."""
+    return {plan.case.name: plan for plan in schedule(verifier, profile, samples) if plan.case.name in NAMES}
+
+
+def shown(plan: Planned) -> tuple[str, int, int]:
+    """Give what tells two plans apart."""
+    return plan.case.name, plan.rows, plan.batch
+
+
+@pytest.mark.parametrize(("max_batch", "sizes"), [(None, {1, 5}), (8, {1, 5}), (5, {1}), (2, {1}), (1, set())])
+def test_the_witness_table_runs_in_small_calls_too(max_batch: int | None, sizes: set[int]) -> None:
+    """Calls of one row and of five are planned apart, where the sampler takes more than that."""
+    plans = [plan for plan in schedule(sampler(max_batch=max_batch), "quick") if plan.case.name not in NAMES]
+    assert {plan.batch for plan in plans} == sizes
+    assert all(plan.rows == plan.batch * PROFILES["quick"].calls for plan in plans)
+    assert all(plan.case.target is menu()[[c.name for c in menu()].index("W402")].target for plan in plans)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_same_options_give_the_same_plan(profile: str) -> None:
     """Nothing but the arguments decides, in the order of the menu."""
     one, other = (schedule(sampler("num_draft_tokens"), profile) for _ in range(2))
-    assert one == other
-    assert [plan.case.name for plan in one] == [case.name for case in menu()]
+    assert list(map(shown, one)) == list(map(shown, other))
+    assert [plan.case.name for plan in one] == [
+        *(case.name for case in menu()),
+        *(f"W402-calls-of-{batch}" for batch in SMALL_CALLS),
+    ]
 
 
 @pytest.mark.parametrize("profile", PROFILES)
