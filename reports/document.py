@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from specverify.errors import ConfigError
+from specverify.wording import brief
+
+from .terminal import render
 
 __all__ = ["SCHEMA_VERSION", "Report"]
 
@@ -16,12 +19,13 @@ SCHEMA_VERSION: Final = "1.0"
 _MARKS: Final = ("schema_version", "tool", "sampler", "verdict", "checks")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """The result of checking one sampler, as a typed view of the report document.
 
     Args:
-        document: the document that ``report.schema.json`` describes, made of plain Python values.
+        document: the document that ``report.schema.json`` describes, made of plain Python values. What no UTF-8 file
+            can hold (lone surrogates, from names that are not text) is escaped.
 
     >>> report = Report({"verdict": "conformant", "lossless": True})
     >>> report.verdict, report.lossless
@@ -29,6 +33,17 @@ class Report:
     """
 
     document: dict[str, Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "document", _encodable(self.document))
+
+    def __str__(self) -> str:
+        """The terminal view, so that ``print(report)`` and a failing assert say what was found."""
+        return render(self.document)
+
+    def __repr__(self) -> str:
+        """Name and verdict; the document is too long to show."""
+        return f"<Report of {self.document.get('sampler', {}).get('name', '?')}: {self.document.get('verdict', '?')}>"
 
     @property
     def verdict(self) -> str:
@@ -66,17 +81,18 @@ class Report:
         return json.dumps(self.document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     def write(self, path: str | Path) -> None:
-        """Write the document to a UTF-8 file.
+        """Write the document to a UTF-8 file; a file that cannot be written whole is not left behind.
 
         Raises:
             ConfigError: the file cannot be written.
         """
-        text = self.to_json()
+        data = self.to_json().encode("utf-8")
         try:
-            Path(path).write_text(text, encoding="utf-8", newline="\n")
+            _write(Path(path), data)
         except OSError as error:
             raise ConfigError(
-                f"cannot write the report to {path}: {error.strerror}; name a file in a folder you can write to."
+                f"cannot write the report to {brief(str(path))}: {error.strerror}; name a file in a folder you can "
+                f"write to"
             ) from error
 
     @classmethod
@@ -90,7 +106,7 @@ class Report:
             document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
         except OSError as error:
             raise ConfigError(
-                f"cannot read the report {path}: {error.strerror}; name a file written with --json"
+                f"cannot read the report {brief(str(path))}: {error.strerror}; name a file written with --json"
             ) from error
         except ValueError as error:
             raise ConfigError(
@@ -98,6 +114,28 @@ class Report:
             ) from error
         _require_report(document, path)
         return cls(document)
+
+
+def _write(file: Path, data: bytes) -> None:
+    with file.open("wb") as stream:
+        try:
+            stream.write(data)
+            stream.flush()
+        except BaseException:
+            if file.is_file():  # a device stays
+                file.unlink()
+            raise
+
+
+def _encodable(value: Any) -> Any:
+    """Copy plain values, with the text among them made such that UTF-8 can hold it."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, Mapping):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(item) for item in value]
+    return value
 
 
 def _refuse_constant(name: str) -> Any:

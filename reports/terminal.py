@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TextIO
 
+from specverify.wording import clip, printable
+
 from .text import columns, number, scientific, wrap
 
 __all__ = ["render", "wants_color"]
@@ -19,8 +21,11 @@ _SHOWN_CELLS: Final = 3
 _SHOWN_ROWS: Final = 4
 _SHOWN_TOKENS: Final = 8
 _LIKELY: Final = 0.05
+_CERTAIN: Final = 0.995
 _VISIBLE: Final = 0.05
 _EXACT: Final = "exact"
+_NAME: Final = 100
+_TEXT: Final = 4000
 
 Document = Mapping[str, Any]
 
@@ -34,8 +39,11 @@ def render(document: Document, *, verbose: bool = False, color: bool = False) ->
         color: mark the verdict with a terminal colour.
 
     Returns:
-        lines joined by newlines, with one at the end.
+        lines joined by newlines, with one at the end. Control characters are escaped and endless text is cut; the
+        document has all of it.
     """
+    sampler = {**document["sampler"], "name": clip(document["sampler"]["name"], _NAME)}
+    document = _shown({**document, "sampler": sampler})
     sections = [
         _headline(document, color),
         _diagnosis(document["diagnosis"]),
@@ -48,8 +56,21 @@ def render(document: Document, *, verbose: bool = False, color: bool = False) ->
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
 
 
-def wants_color(stream: TextIO) -> bool:
-    """Whether a stream is a terminal whose user has not declined colour (NO_COLOR, TERM=dumb)."""
+def _shown(value: Any, lines: bool = False) -> Any:
+    """Copy plain values, with the text among them made safe for a terminal; only messages keep their lines."""
+    if isinstance(value, str):
+        return clip(printable(value, lines=lines), _TEXT)
+    if isinstance(value, Mapping):
+        return {_shown(key): _shown(item, key == "message") for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [_shown(item) for item in value]
+    return value
+
+
+def wants_color(stream: TextIO | None) -> bool:
+    """Whether a stream is an open terminal whose user has not declined colour (NO_COLOR, TERM=dumb)."""
+    if stream is None or stream.closed:
+        return False
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -57,7 +78,7 @@ def _headline(document: Document, color: bool) -> list[str]:
     """Verdict, what it says, and what it is worth."""
     verdict = document["verdict"]
     sentence = {"conformant": _conformant, "nonconformant": _nonconformant, "inconclusive": _inconclusive}[verdict]
-    lines = wrap(f"{document['sampler']['name']}: {verdict.upper()}. {sentence(document)}")
+    lines = wrap(f"{document['sampler']['name']}: {verdict.upper()}{sentence(document)}")
     if color:
         lines[0] = lines[0].replace(verdict.upper(), f"\033[1;{_COLORS[verdict]}m{verdict.upper()}\033[0m", 1)
     return lines
@@ -67,32 +88,34 @@ def _conformant(document: Document) -> str:
     """What was shown: losslessness, or only the checks that were asked for, or only what is not a known failure."""
     alarms = f"false alarms at most {scientific(document['options']['alpha'])} per run"
     if document["lossless"] is False:
-        return f"Its output does not follow the target, but every failure is listed as known; {alarms}."
+        return f" but for its known failures. Its output does not follow the target, as the list says; {alarms}."
     if document["lossless"] is None:
-        return f"The checks that were asked for passed; whether it is lossless was not decided; {alarms}."
+        return f" in the checks that were asked for. Whether it is lossless was not decided; {alarms}."
     also = f" and its own rule ({document['rule']['declared']})" if document["rule"]["conforms"] else ""
-    return f"Its output follows the target{also}; {_power(document)}; {alarms}."
+    return f". Its output follows the target{also}; {_power(document)}; {alarms}."
 
 
 def _nonconformant(document: Document) -> str:
-    """What is wrong, worst first: the output, the form of what is returned, the rule, the list of known failures."""
-    failed = {check["scope"] for check in document["checks"] if check["status"] in _FAILED}
+    """What is wrong, first what explains the rest: the form, the output, the rule, the list of known failures."""
+    failed = [check for check in document["checks"] if check["status"] in _FAILED]
+    broken = [check for check in failed if check["scope"] == "contract"]
+    if broken:
+        return f". It breaks the contract of a sampler: {broken[0]['title']} ({broken[0]['id']} below)."
+    if failed and not any(check["message"] for check in failed):
+        return ". An entry among the known failures is no longer true."
     if document["lossless"] is False:
         what = "Its output does not follow the target"
-    elif "contract" in failed:
-        what = "What it returns breaks the contract of a sampler"
-    elif document["rule"]["conforms"] is False:
+    else:
         also = "Its output follows the target, but it" if document["lossless"] else "It"
         what = f"{also} does not follow the rule it declares ({document['rule']['declared']})"
-    else:
-        what = "A check failed, or an entry among the known failures is no longer true"
     alarms = scientific(document["options"]["alpha"])
-    return f"{what}; a correct sampler is called so with probability at most {alarms} per run."
+    return f". {what}; a correct sampler is called so with probability at most {alarms} per run."
 
 
 def _inconclusive(document: Document) -> str:
     reason = document["warnings"][0] if document["warnings"] else "the evidence does not decide"
-    return f"No fault was proved, but that is no pass: {reason}."
+    new = "new " if document["summary"]["known_failures"] else ""
+    return f". No {new}fault was proved, but that is no pass: {reason}."
 
 
 def _power(document: Document) -> str:
@@ -100,7 +123,7 @@ def _power(document: Document) -> str:
     if headline["value"] is None:
         return "no headline case ran to its planned size, so no detectable error can be stated"
     return (
-        f"an error of total variation {headline['value']:.2g} or more (case {headline['case']}, "
+        f"an error of total variation {headline['value']:.2g} or more in its output (case {headline['case']}, "
         f"{headline['cells']} cells) would have been caught with probability {1 - document['options']['beta']:g}"
     )
 
@@ -177,7 +200,9 @@ def _diagnosis(candidates: Sequence[Document]) -> list[str]:
     likely = [candidate for candidate in candidates if candidate["weight"] >= _LIKELY] or list(candidates[:1])
     lines: list[str] = []
     for candidate in likely:
-        lines += wrap(candidate["message"], label=f"  {candidate['fault'] or 'unknown'} ({candidate['weight']:.1%})  ")
+        name = candidate["fault"] or ("unknown" if candidate["evidence"] is None else "other rule")
+        weight = "" if candidate["weight"] > _CERTAIN else f" (weight {candidate['weight']:.2f})"
+        lines += wrap(candidate["message"], label=f"  {name}{weight}  ")
     return ["WHAT IT LOOKS LIKE", *lines] if lines else []
 
 

@@ -88,12 +88,14 @@ def number(value: float | None, form: str) -> str:
 
 
 def scientific(value: float) -> str:
-    """Format a small probability as it is written by hand; what no float can hold is below 1e-300.
+    """Format a probability as it is written by hand; one below 1 is never rounded to 1, one below 1e-300 not shown.
 
-    >>> scientific(1e-06), scientific(0.0)
-    ('1e-6', '< 1e-300')
+    >>> scientific(1e-06), scientific(0.9996), scientific(0.0)
+    ('1e-6', '0.9996', '< 1e-300')
     """
     if value < 1e-300:
         return "< 1e-300"
-    digits, _, exponent = f"{value:.2g}".partition("e")
+    shown = (f"{value:.{digits}g}" for digits in range(2, 18))
+    text = next(text for text in shown if float(text) < 1 or value >= 1)
+    digits, _, exponent = text.partition("e")
     return f"{digits}e{int(exponent)}" if exponent else digits

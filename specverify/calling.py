@@ -1,6 +1,7 @@
 """One call of a verifier: build what it asks for, run it, read what came back, and note what it should not have done.
 
-A wrong output or an exception of the sampler is a finding about the sampler, never a crash of the kit.
+A wrong output or an exception of the sampler is a finding about the sampler, never a crash of the kit: whatever it
+raises but the user's own interruption, and whatever it does to NumPy's handling of floating-point errors.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import traceback
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+import numpy as np
+
 from specverify import reading
 from specverify.arrays import IntArray
 from specverify.contract import Verifier
@@ -17,12 +20,16 @@ from specverify.declaring import RANDOMNESS
 from specverify.errors import SpecverifyError
 from specverify.handing import Handed
 from specverify.randomness import global_randomness, seed_globals
-from specverify.reading import on_host, read
+from specverify.reading import OutputFault, on_host, read
+from specverify.wording import clip, printable
 
 __all__ = ["Reply", "SamplerRaised", "call"]
 
 MAX_FRAMES = 6
 SHOWN_ROWS = 3
+LONGEST_MESSAGE = 2000
+LONGEST_FRAME = 500
+SHOWN_NAME = 100
 
 
 @dataclass(frozen=True)
@@ -89,17 +96,21 @@ def call(
     threads = _torch_threads()
     unseeded = verifier.asks.isdisjoint(RANDOMNESS)
     guard: AbstractContextManager[None] = global_randomness() if unseeded else nullcontext()
-    with guard:
+    with guard, np.errstate():
         if unseeded:
             seed_globals(seed)
         try:
             result = on_host(verifier.function(**batch.arguments))
-        except (Exception, SystemExit) as error:
+        except (KeyboardInterrupt, OutputFault):
+            raise
+        except BaseException as error:
             raise SamplerRaised(_report(error, handed, draft_tokens, seed)) from error
-    warnings = [f"{verifier.name} changed its argument {name} without mutates=(...)" for name in handed.changed(batch)]
+    name = clip(printable(verifier.name), SHOWN_NAME)
+    warnings = [f"{name} changed its argument {array} without mutates=(...)" for array in handed.changed(batch)]
     if threads is not None and _torch_threads() != threads:
-        warnings.append(f"{verifier.name} changed torch's number of threads from {threads} to {_torch_threads()}")
-    num_accepted, next_token = read(result, draft_tokens, num_draft_tokens, handed.case.vocab_size)
+        warnings.append(f"{name} changed torch's number of threads from {threads} to {_torch_threads()}")
+    with np.errstate():  # a foreign array type may run code of its own when it is read
+        num_accepted, next_token = read(result, draft_tokens, num_draft_tokens, handed.case.vocab_size)
     return Reply(num_accepted, next_token, tuple(warnings))
 
 
@@ -113,11 +124,23 @@ def _report(error: BaseException, handed: Handed, draft_tokens: IntArray, seed: 
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in own]
     if len(frames) > MAX_FRAMES:
         frames = frames[:1] + frames[1 - MAX_FRAMES :]
-    rows = f"{len(draft_tokens)} row(s), draft_tokens {draft_tokens[:SHOWN_ROWS].tolist()}"
+    rows = f"{len(draft_tokens)} row(s), draft_tokens {clip(str(draft_tokens[:SHOWN_ROWS].tolist()), LONGEST_FRAME)}"
     more = " and so on" if len(draft_tokens) > SHOWN_ROWS else ""
+    said = printable("".join(traceback.format_exception_only(error)), lines=True).rstrip("\n")
     lines = [
-        *traceback.format_exception_only(error),
-        *traceback.format_list(frames),
-        f"with case {handed.case.name!r}, seed {seed}, {rows}{more}",
+        clip(said, LONGEST_MESSAGE) + "\n",
+        *(
+            clip(printable(frame, lines=True).rstrip("\n"), LONGEST_FRAME) + "\n"
+            for frame in traceback.format_list(frames)
+        ),
+        f"with case {handed.case.name!r}, seed {seed}, {rows}{more}{_hint(handed.verifier, said)}",
     ]
     return "".join(lines)
+
+
+def _hint(verifier: Verifier, said: str) -> str:
+    """Give the declaration that is probably missing when a sampler of tensors gets arrays."""
+    expects_tensors = "numpy.ndarray" in said or "must be Tensor" in said
+    if verifier.framework == "numpy" and expects_tensors:
+        return "\nit was given NumPy arrays; if it works on tensors, declare framework='torch'"
+    return ""

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from specverify.arrays import FloatArray, IntArray
 from specverify.errors import ConfigError
+from specverify.wording import brief, told
 
 __all__ = ["MAX_VOCAB_SIZE", "Case", "Prefix", "Row"]
 
@@ -60,6 +61,15 @@ class Case:
     _exact_target: _Exact | None = field(default=None, repr=False)
     _exact_draft: _Exact | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise ConfigError(f"expected the name of a case as text, got {brief(self.name)}; give it a short one")
+        if not isinstance(self.description, str):
+            raise ConfigError(
+                f"case {brief(self.name)}: expected a description as text, got {brief(self.description)}; "
+                f"write one line"
+            )
+
     @classmethod
     def from_rows(
         cls,
@@ -83,13 +93,13 @@ class Case:
             ragged: Whether the rows of one batch have draft lengths from 0 to num_draft_tokens.
 
         Raises:
-            ConfigError: A row is no distribution, or the rows do not fit together.
+            ConfigError: A row is no distribution, the rows do not fit together, or the name is no text.
 
         Example:
             >>> Case.from_rows("coin", [0.5, 0.5], [0.9, 0.1], num_draft_tokens=2).target[2].tolist()
             [[0.5, 0.5]]
         """
-        _check_length(name, num_draft_tokens)
+        num_draft_tokens = _length(name, num_draft_tokens)
         p = [[row] for row in _per_position(name, "target", target, num_draft_tokens + 1)]
         q = [[row] for row in _per_position(name, "draft", draft, num_draft_tokens)]
         return cls._build(name, p, q, description, ragged)
@@ -123,11 +133,11 @@ class Case:
             >>> Case.from_table("flip", rows, rows, num_draft_tokens=1).target_row((0,))
             (Fraction(0, 1), Fraction(1, 1))
         """
-        _check_length(name, num_draft_tokens)
+        num_draft_tokens = _length(name, num_draft_tokens)
         size = len(_prefix_row(name, "target", target, ()))
         if size ** (num_draft_tokens + 1) > MAX_TABLE_CELLS:
             raise ConfigError(
-                f"case {name!r}: expected a table of at most {MAX_TABLE_CELLS} cells, got V={size} with "
+                f"case {brief(name)}: expected a table of at most {MAX_TABLE_CELLS} cells, got V={size} with "
                 f"num_draft_tokens={num_draft_tokens}; use fewer tokens or Case.from_rows"
             )
         p = [_level(name, "target", target, size, length) for length in range(num_draft_tokens + 1)]
@@ -139,7 +149,7 @@ class Case:
         exact = all(_is_exact(row) for level in (*p, *q) for row in level)
         size = len(p[0][0])
         if not 1 <= size <= MAX_VOCAB_SIZE:
-            raise ConfigError(f"case {name!r}: expected 1 to {MAX_VOCAB_SIZE} tokens, got {size}")
+            raise ConfigError(f"case {brief(name)}: expected 1 to {MAX_VOCAB_SIZE} tokens, got {size}")
         target, draft = (
             tuple(
                 _array(name, f"{model} row {{}} of position {i}", level, size, exact) for i, level in enumerate(levels)
@@ -221,8 +231,8 @@ class Case:
     def _row(self, model: Sequence[npt.NDArray[Any]], prefix: Prefix) -> Row:
         if len(prefix) >= len(model) or not all(0 <= token < self.vocab_size for token in prefix):
             raise ConfigError(
-                f"case {self.name!r}: expected a prefix of fewer than {len(model)} tokens, each in "
-                f"0..{self.vocab_size - 1}, got {_short(prefix)}"
+                f"case {brief(self.name)}: expected a prefix of fewer than {len(model)} tokens, each in "
+                f"0..{self.vocab_size - 1}, got {brief(prefix)}"
             )
         index = int(self.row_index(np.asarray(prefix, dtype=np.int64)))
         return tuple(model[len(prefix)][index].tolist())
@@ -233,14 +243,9 @@ def _is_row(value: Any) -> bool:
     return isinstance(value, list | tuple) or np.ndim(value) > 0
 
 
-def _short(value: object) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
 def _check_row(name: str, model: str, row: Any) -> None:
     if not _is_row(row):
-        raise ConfigError(f"case {name!r}: expected a {model} row as a list of probabilities, got {_short(row)}")
+        raise ConfigError(f"case {brief(name)}: expected a {model} row as a list of probabilities, got {brief(row)}")
 
 
 def _per_position(name: str, model: str, rows: Sequence[Any] | FloatArray, wanted: int) -> list[Any]:
@@ -248,11 +253,11 @@ def _per_position(name: str, model: str, rows: Sequence[Any] | FloatArray, wante
     if len(rows) == 0:
         if wanted == 0:
             return []
-        raise ConfigError(f"case {name!r}: expected a {model} row of at least one token, got none")
+        raise ConfigError(f"case {brief(name)}: expected a {model} row of at least one token, got none")
     if not _is_row(rows[0]):
         return [rows] * wanted
     if len(rows) != wanted:
-        raise ConfigError(f"case {name!r}: expected one {model} row or {wanted} of them, got {len(rows)}")
+        raise ConfigError(f"case {brief(name)}: expected one {model} row or {wanted} of them, got {len(rows)}")
     for row in rows:
         _check_row(name, model, row)
     return list(rows)
@@ -264,9 +269,9 @@ def _level(name: str, model: str, table: Mapping[Prefix, Sequence[Any]], size: i
 
 def _prefix_row(name: str, model: str, table: Mapping[Prefix, Sequence[Any]], prefix: Prefix) -> Sequence[Any]:
     if not isinstance(table, Mapping):
-        raise ConfigError(f"case {name!r}: expected {model} rows in a dict by prefix, got {_short(table)}")
+        raise ConfigError(f"case {brief(name)}: expected {model} rows in a dict by prefix, got {brief(table)}")
     if prefix not in table:
-        raise ConfigError(f"case {name!r}: expected a {model} row for prefix {prefix}, got none")
+        raise ConfigError(f"case {brief(name)}: expected a {model} row for prefix {prefix}, got none")
     _check_row(name, model, table[prefix])
     return table[prefix]
 
@@ -277,17 +282,21 @@ def _permutation(name: str, order: Sequence[int], size: int) -> list[int]:
     except TypeError:
         ids = []
     if sorted(ids) != list(range(size)):
-        raise ConfigError(f"case {name!r}: expected each of the ids 0..{size - 1} once, got {_short(order)}")
+        raise ConfigError(f"case {brief(name)}: expected each of the ids 0..{size - 1} once, got {brief(order, 60)}")
     return ids
 
 
-def _check_length(name: str, num_draft_tokens: int) -> None:
-    whole = isinstance(num_draft_tokens, int) and not isinstance(num_draft_tokens, bool)
-    if not whole or not 0 <= num_draft_tokens <= MAX_DRAFT_TOKENS:
+def _length(name: str, num_draft_tokens: object) -> int:
+    try:
+        length = -1 if isinstance(num_draft_tokens, bool) else as_index(num_draft_tokens)  # type: ignore[arg-type]
+    except TypeError:
+        length = -1
+    if not 0 <= length <= MAX_DRAFT_TOKENS:
         raise ConfigError(
-            f"case {name!r}: expected num_draft_tokens to be an integer from 0 to {MAX_DRAFT_TOKENS}, "
-            f"got {_short(num_draft_tokens)}"
+            f"case {brief(name)}: expected num_draft_tokens to be an integer from 0 to {MAX_DRAFT_TOKENS}, "
+            f"got {brief(num_draft_tokens)}"
         )
+    return length
 
 
 def _is_exact(row: Sequence[Any]) -> bool:
@@ -299,12 +308,12 @@ def _array(name: str, where: str, level: list[Any], size: int, exact: bool) -> n
     for index, row in enumerate(level):
         here = where.format(index)
         if len(row) != size:
-            raise ConfigError(f"case {name!r}: expected {size} tokens in every row, got {len(row)} in {here}")
+            raise ConfigError(f"case {brief(name)}: expected {size} tokens in every row, got {len(row)} in {here}")
         try:
             rows[index] = [Fraction(value) for value in row] if exact else _floats(row)
             _check_distribution(name, here, rows[index], exact)
         except (ValueError, TypeError, ArithmeticError) as error:
-            raise ConfigError(f"case {name!r}: expected numbers in {here}, got {error}") from None
+            raise ConfigError(f"case {brief(name)}: expected numbers in {here}, got {told(error)}") from None
     return rows
 
 
@@ -317,9 +326,9 @@ def _check_distribution(name: str, where: str, row: npt.NDArray[Any], exact: boo
     total = sum(row) if exact else float(row.sum())
     if not all(row >= 0):
         bad = int(np.flatnonzero(~(row >= 0))[0])
-        raise ConfigError(f"case {name!r}: expected probabilities >= 0 in {where}, got {row[bad]} at token {bad}")
+        raise ConfigError(f"case {brief(name)}: expected probabilities >= 0 in {where}, got {row[bad]} at token {bad}")
     if (total != 1) if exact else not abs(total - 1) <= TOLERANCE:
-        raise ConfigError(f"case {name!r}: expected {where} to sum to 1, got {total}; normalise it")
+        raise ConfigError(f"case {brief(name)}: expected {where} to sum to 1, got {total}; normalise it")
 
 
 def _frozen(rows: npt.NDArray[Any]) -> FloatArray:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from specverify.errors import ConfigError
 from specverify.plan import plan
 from specverify.reports import Report
 from specverify.results import report
 from specverify.suite import Progress, Run
+from specverify.wording import brief
 
 __all__ = ["check"]
 
@@ -56,19 +60,23 @@ def check(
         >>> check(load("naive-redraw"), samples=2000).verdict
         'nonconformant'
     """
-    planned = plan(
-        sampler,
-        profile=profile,
-        seed=seed,
-        alpha=alpha,
-        target_tv=target_tv,
-        only=only,
-        require=require,
-        samples=samples,
-        known_failures=known_failures,
-        time_limit=time_limit,
-        target=target,
-    )
-    run = Run(planned)
-    run.execute(progress)
-    return report(run)
+    if progress is not None and not callable(progress):
+        raise ConfigError(f"expected progress to be a function of a Progress, got {brief(progress)}")
+    with np.errstate(all="warn", under="ignore"):  # whatever the caller has set is the caller's
+        run = Run(
+            plan(
+                sampler,
+                profile=profile,
+                seed=seed,
+                alpha=alpha,
+                target_tv=target_tv,
+                only=only,
+                require=require,
+                samples=samples,
+                known_failures=known_failures,
+                time_limit=time_limit,
+                target=target,
+            )
+        )
+        run.execute(progress)
+        return report(run)

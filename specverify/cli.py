@@ -1,22 +1,26 @@
 """Whoever types a command gets an answer in plain words and an exit status that a script can trust.
 
 Exit status: 0 conformant, 1 nonconformant (or a known failure that no longer holds), 2 wrong use or a sampler that
-cannot be loaded, 3 inconclusive or nothing ran, 130 interrupted. The commands are in ``specverify.commands``; nothing
-of the engine is imported before a command needs it.
+cannot be loaded (or an error of the kit itself), 3 inconclusive or nothing ran, 130 interrupted. The commands are in
+``specverify.commands``; nothing of the engine is imported before a command needs it.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 import specverify
 from specverify.errors import SpecverifyError
+from specverify.output import complain, require_open, say
+from specverify.wording import clip, printable, told
 
 __all__ = ["main"]
 
 _PROFILES: Final = ("quick", "ci", "release")
 _LISTS: Final = ("samplers", "checks", "faults", "cases", "rules")
+_LONGEST: Final = 500
 _TARGET: Final = "package.module:name, path/to/file.py:name, or a name from 'specverify list samplers'"
 _STATUS: Final = "exit status: 0 conformant, 1 nonconformant, 2 wrong use or load error, 3 inconclusive or nothing ran"
 
@@ -28,23 +32,45 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments after the program's name; those of the process when left out.
 
     Returns:
-        the exit status.
+        the exit status. An error of the kit itself is one line and status 2, with SPECVERIFY_DEBUG set a traceback.
     """
-    arguments = _parser().parse_args(argv)
-    from specverify.commands import COMMANDS
-
     try:
-        return COMMANDS[arguments.command](arguments)
+        return _run(argv)
     except SpecverifyError as error:
-        print(f"specverify: error: {error}", file=sys.stderr)
+        complain(f"error: {error}")
         return 2
     except KeyboardInterrupt:
-        print("specverify: interrupted, nothing was decided", file=sys.stderr)
+        complain("interrupted, nothing was decided")
         return 130
+    except Exception as error:
+        if os.environ.get("SPECVERIFY_DEBUG"):
+            raise
+        complain(f"internal error: {told(error)}; please report it with the command")
+        return 2
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = _parser().parse_args(argv)
+    except SystemExit as ended:
+        if not ended.code:  # it has printed the help or the version
+            say("", sys.stdout)
+        raise
+    require_open(sys.stdout)
+    from specverify.commands import COMMANDS
+
+    return COMMANDS[arguments.command](arguments)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors echo no endless or active text."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(clip(message, _LONGEST)))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="specverify",
         description="Decide whether a speculative-decoding sampler follows its target distribution.",
         epilog=_STATUS,
@@ -62,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     _add_plan(parser)
+    parser.add_argument("--target-tv", type=float, metavar="TV", help="detectable total variation needed")
     parser.add_argument("--seed", type=int, default=0, help="root of all randomness: same seed, same counts (0)")
     parser.add_argument("--json", metavar="FILE", help="write the report document; - for standard output")
     parser.add_argument("--known-failures", metavar="FILE", help="TOML file of tolerated failures, with reasons")
@@ -71,10 +98,9 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 
 def _add_plan(parser: argparse.ArgumentParser) -> None:
     """Add the options that set the plan of a run, for 'check' and for 'power TARGET'."""
-    parser.add_argument("--profile", choices=_PROFILES, default="quick", help="how many samples (quick)")
+    parser.add_argument("--profile", choices=_PROFILES, help="how many samples (quick)")
     parser.add_argument("--alpha", type=float, default=1e-6, help="most that false alarms may be per run (1e-6)")
-    parser.add_argument("--target-tv", type=float, metavar="TV", help="detectable total variation needed")
-    parser.add_argument("--only", type=_ids, default=(), metavar="ID,...", help="run these checks only")
+    parser.add_argument("--only", type=_ids, metavar="ID,...", help="run these checks only")
     parser.add_argument("--require", choices=("lossless", "rule"), help="what the verdict rests on (rule, if declared)")
     parser.add_argument(
         "--samples", type=int, metavar="N", help="rows of every case, instead of those of the profile (the profile's)"
@@ -94,12 +120,14 @@ def _add_power(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", nargs="?", help=f"plan of a whole run: {_TARGET}")
     parser.add_argument("--cells", type=int, metavar="K", help="one check with K cells")
     parser.add_argument("--tv", type=float, metavar="TV", help="with --cells: samples that catch this total variation")
-    parser.add_argument("--checks", type=int, default=64, metavar="M", help="with --cells: checks sharing alpha (64)")
+    parser.add_argument("--checks", type=int, metavar="M", help="with --cells: checks sharing alpha (64)")
     _add_plan(parser)
+    parser.add_argument("-v", "--verbose", action="store_true", help="with TARGET: show every check on every case")
 
 
 def _ids(text: str) -> tuple[str, ...]:
-    return tuple(part for part in (piece.strip() for piece in text.split(",")) if part)
+    """Split at commas; a text without any id is kept as an id that nothing has, since no ids at all would mean all."""
+    return tuple(part for part in (piece.strip() for piece in text.split(",")) if part) or (text,)
 
 
 if __name__ == "__main__":

@@ -5,18 +5,21 @@ The engine is imported inside the commands, so that ``--help``, ``--version`` an
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 from specverify.errors import ConfigError
+from specverify.listing import explanations, listings
+from specverify.output import aside, say
+from specverify.wording import brief
 
 __all__ = ["COMMANDS"]
 
 _STATUS: Final = {"conformant": 0, "nonconformant": 1, "inconclusive": 3}
 _SAMPLE_SIZES: Final = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+_POWER_COLUMNS: Final = ("case", "n", "cells", "total variation")
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -28,23 +31,25 @@ def _check(arguments: argparse.Namespace) -> int:
     from specverify.reports import render, wants_color
 
     _require_writable(arguments.json)
-    known = read_known_failures(arguments.known_failures) if arguments.known_failures else None
+    known = None if arguments.known_failures is None else read_known_failures(arguments.known_failures)
+    stdout, stderr = sys.stdout, sys.stderr  # the sampler may put others in their place
     sampler = load(arguments.target)
-    with ProgressBar(sys.stderr) as progress:
+    with ProgressBar(stderr) as progress:
         report = check(
             sampler,
             **_plan_options(arguments),
+            target_tv=arguments.target_tv,
             seed=arguments.seed,
             known_failures=known,
             time_limit=arguments.time_limit,
             progress=progress,
         )
-    shown = sys.stderr if arguments.json == "-" else sys.stdout
+    text, write = (stderr, aside) if arguments.json == "-" else (stdout, say)
     if arguments.json == "-":
-        _say(report.to_json(), sys.stdout)
-    elif arguments.json:
+        say(report.to_json(), stdout)
+    elif arguments.json is not None:
         report.write(arguments.json)
-    _say(render(report.document, verbose=arguments.verbose, color=wants_color(shown)), shown)
+    write(render(report.document, verbose=arguments.verbose, color=wants_color(text)), text)
     return _STATUS[report.verdict]
 
 
@@ -52,9 +57,9 @@ def _list(arguments: argparse.Namespace) -> int:
     """List the names of one kind with a line on each."""
     from specverify.reports import entries
 
-    listed = _listings()[arguments.what]()
+    listed = listings()[arguments.what]()
     text = json.dumps(listed, indent=2, ensure_ascii=False) + "\n" if arguments.json else entries(listed)
-    _say(text, sys.stdout)
+    say(text, sys.stdout)
     return 0
 
 
@@ -63,13 +68,13 @@ def _explain(arguments: argparse.Namespace) -> int:
     from specverify.nearest import did_you_mean
     from specverify.reports import hanging
 
-    texts = _explanations()
+    texts = explanations()
     folded = {name.casefold(): text for name, text in texts.items()}
     text = folded.get(arguments.id.casefold())
     if text is None:
         hint = did_you_mean(arguments.id, texts) or "; see 'specverify list checks', 'list faults' and 'list rules'"
-        raise ConfigError(f"expected the id or name of a check, fault or rule, got {arguments.id!r}{hint}")
-    _say(hanging(text.strip()), sys.stdout)
+        raise ConfigError(f"expected the id or name of a check, fault or rule, got {brief(arguments.id)}{hint}")
+    say(hanging(text.strip()), sys.stdout)
     return 0
 
 
@@ -78,7 +83,7 @@ def _power(arguments: argparse.Namespace) -> int:
     if (arguments.target is None) == (arguments.cells is None):
         got = "neither" if arguments.target is None else "both"
         raise ConfigError(f"expected either TARGET or --cells K, got {got}; give one of the two")
-    _say(_power_of_cells(arguments) if arguments.target is None else _power_of_plan(arguments), sys.stdout)
+    say(_power_of_cells(arguments) if arguments.target is None else _power_of_plan(arguments), sys.stdout)
     return 0
 
 
@@ -92,88 +97,78 @@ COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], int]]] = {
 
 
 def _plan_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    names = ("target", "profile", "alpha", "target_tv", "only", "require", "samples")
-    return {name: getattr(arguments, name) for name in names}
+    names = ("target", "profile", "alpha", "only", "require", "samples")
+    given = {name: getattr(arguments, name) for name in names}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _refuse(arguments: argparse.Namespace, names: Sequence[str], where: str) -> None:
+    """Refuse the options that would have no effect."""
+    unused = [f"--{name}" for name in names if getattr(arguments, name) not in (None, False)]
+    if unused:
+        raise ConfigError(f"expected no {unused[0]} with {where}, where it has no effect; leave it out")
 
 
 def _power_of_cells(arguments: argparse.Namespace) -> str:
     from specverify.power import check_level, detectable_tv, samples_for
     from specverify.reports import scientific, table
 
-    level = check_level(arguments.alpha, arguments.checks)
+    _refuse(arguments, ("profile", "only", "require", "verbose"), "--cells")
+    cells, checks = arguments.cells, 64 if arguments.checks is None else arguments.checks
+    level = check_level(arguments.alpha, checks)
     if arguments.tv is not None:
-        sizes: Sequence[int] = [samples_for(arguments.tv, arguments.cells, level)]
+        _refuse(arguments, ("samples",), "--tv")
+        sizes: Sequence[int] = [samples_for(arguments.tv, cells, level)]
+    elif arguments.samples is not None and arguments.samples < 1:
+        raise ConfigError(f"expected --samples of 1 or more, got {arguments.samples}; leave it out for a table")
     else:
         sizes = _SAMPLE_SIZES if arguments.samples is None else [arguments.samples]
-    rows = [(f"{n:,}", f"{detectable_tv(n, arguments.cells, level):.3g}") for n in sizes]
-    share = f"alpha {scientific(arguments.alpha)} shared by {arguments.checks} checks"
-    return f"One check with {arguments.cells} cells, {share}, caught with probability 0.9:\n" + table(
+    rows = [(f"{n:,}", f"{detectable_tv(n, cells, level):.3g}") for n in sizes]
+    shared = f"alpha {scientific(arguments.alpha)} shared by {_count(checks, 'check')}"
+    return f"One check with {_count(cells, 'cell')}, {shared}, caught with probability 0.9:\n" + table(
         [("samples", "total variation"), *rows], left=0
     )
 
 
 def _power_of_plan(arguments: argparse.Namespace) -> str:
+    """Give the plan's largest detectable error of every check and size class, or all of them."""
     from specverify.plan import plan
     from specverify.registry import load
     from specverify.reports import table
 
-    planned = plan(load(arguments.target), **_plan_options(arguments)).describe()
-    rows = [
-        (row["check"], row["case"], f"{row['n']:,}", str(row["cells"]), f"{row['detectable_tv']:.2g}")
-        for row in planned
+    _refuse(arguments, ("tv", "checks"), "TARGET")
+    planned = plan(load(arguments.target), **_plan_options(arguments))
+    rows = planned.describe()
+    if arguments.verbose:
+        lines = [(row["check"], *_power_row(row)) for row in rows]
+        return table([("check", *_POWER_COLUMNS), *lines], left=2)
+    sizes = {run.name: run.planned.size_class for run in planned.runs}
+    tables = [
+        table([(name, *_POWER_COLUMNS), *((key, *_power_row(row)) for key, row in worst.items())], left=2)
+        for name, worst in (
+            ("check", _worst(rows, lambda row: str(row["check"]))),
+            ("size class", _worst(rows, lambda row: sizes[row["case"]])),
+        )
     ]
-    return table([("check", "case", "n", "cells", "total variation"), *rows], left=2)
+    return "Worst case of each, --verbose for all; caught with probability 0.9:\n\n" + "\n".join(tables)
 
 
-def _listings() -> dict[str, Callable[[], dict[str, str]]]:
-    return {"samplers": _samplers, "checks": _checks, "faults": _faults, "cases": _cases, "rules": _rules}
+def _worst(rows: Sequence[dict[str, Any]], key: Callable[[dict[str, Any]], str]) -> dict[str, dict[str, Any]]:
+    """Give by key the row with the largest detectable total variation."""
+    worst: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        held = worst.setdefault(key(row), row)
+        if row["detectable_tv"] > held["detectable_tv"]:
+            worst[key(row)] = row
+    return worst
 
 
-def _samplers() -> dict[str, str]:
-    from specverify.registry import names
-
-    return dict(names())
+def _power_row(row: dict[str, Any]) -> tuple[str, ...]:
+    return str(row["case"]), f"{row['n']:,}", str(row["cells"]), f"{row['detectable_tv']:.2g}"
 
 
-def _checks() -> dict[str, str]:
-    from specverify.checks import CATALOGUE
-
-    return {key: check.title for key, check in CATALOGUE.items()}
-
-
-def _faults() -> dict[str, str]:
-    from specverify.faults import CATALOGUE
-
-    return {key: f"{fault.name}: {fault.claim}" for key, fault in CATALOGUE.items()}
-
-
-def _cases() -> dict[str, str]:
-    from specverify.menu import menu
-
-    return {case.name: case.description for case in menu()}
-
-
-def _rules() -> dict[str, str]:
-    from specverify.reference import RULES
-
-    return {name: (rule.__doc__ or "").strip().partition("\n")[0] for name, rule in RULES.items()}
-
-
-def _explanations() -> dict[str, str]:
-    """Collect the text of every id and name that can be explained."""
-    import inspect
-
-    from specverify.checks import CATALOGUE as CHECKS
-    from specverify.faults import CATALOGUE as FAULTS
-    from specverify.reference import RULES
-
-    texts = {key: check.explain for key, check in CHECKS.items()}
-    for key, fault in FAULTS.items():
-        texts[key] = texts[fault.name] = fault.explain
-    for name, rule in RULES.items():
-        description = (inspect.getdoc(rule) or "").partition("\n\n>>>")[0]
-        texts[name] = f"rule {name}: {description}"
-    return texts
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _require_writable(path: str | None) -> None:
@@ -181,24 +176,14 @@ def _require_writable(path: str | None) -> None:
     if path is None or path == "-":
         return
     file = Path(path)
-    existed = file.exists()
-    if existed and not file.is_file() and not file.is_dir():
-        return  # a pipe or a device: opening it would already be use
     try:
+        existed = file.exists()
+        if existed and not file.is_file() and not file.is_dir():
+            return  # a pipe or a device: opening it would already be use
         file.open("a").close()
     except OSError as error:
         raise ConfigError(
-            f"cannot write the report to {path}: {error.strerror}; name a file in a folder you can write to"
+            f"cannot write the report to {brief(path)}: {error.strerror}; name a file in a folder you can write to"
         ) from error
     if not existed:
         file.unlink()
-
-
-def _say(text: str, stream: TextIO) -> None:
-    """Write to a stream whose encoding may be poor and whose reader may have gone."""
-    encoding = stream.encoding or "utf-8"
-    try:
-        stream.write(text.encode(encoding, "replace").decode(encoding))
-        stream.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

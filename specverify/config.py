@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from specverify.errors import ConfigError
+from specverify.wording import brief
 
 __all__ = ["read_known_failures"]
 
@@ -33,7 +34,9 @@ def read_known_failures(path: str | Path, *, today: datetime.date | None = None)
     try:
         tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(f"cannot read the known failures in {path}: {error.strerror}; name a TOML file") from error
+        raise ConfigError(
+            f"cannot read the known failures in {brief(str(path))}: {error.strerror}; name a TOML file"
+        ) from error
     except ValueError as error:
         raise ConfigError(f"expected TOML in {path}, but {error}; correct the file") from error
     return {check: _reason(check, entry, today or datetime.date.today()) for check, entry in tables.items()}
@@ -43,10 +46,14 @@ def _reason(check: str, entry: object, today: datetime.date) -> str:
     """Check one entry and put what it says into one line."""
     where = f"known failure {check}:"
     if not isinstance(entry, Mapping):
-        raise ConfigError(f'{where} expected a table, got {entry!r}; write ["{check}"] and reason = "..." below it')
+        raise ConfigError(
+            f'{where} expected a table, got {brief(entry)}; write ["{check}"] and reason = "..." below it'
+        )
     for key in entry:
         if key not in _KEYS:
-            raise ConfigError(f"{where} expected only {', '.join(_KEYS)}, got the key {key!r}; correct or remove it")
+            raise ConfigError(
+                f"{where} expected only {', '.join(_KEYS)}, got the key {brief(key)}; correct or remove it"
+            )
     reason, issue = _text(check, entry, "reason"), _text(check, entry, "issue")
     if not reason:
         raise ConfigError(f'{where} expected a reason, got none; write reason = "why this is tolerated"')
@@ -59,7 +66,7 @@ def _reason(check: str, entry: object, today: datetime.date) -> str:
 def _text(check: str, entry: Mapping[str, Any], key: str) -> str:
     value = entry.get(key, "")
     if not isinstance(value, str):
-        raise ConfigError(f"known failure {check}: expected text for {key}, got {value!r}; put it in quotes")
+        raise ConfigError(f"known failure {check}: expected text for {key}, got {brief(value)}; put it in quotes")
     return value.strip()
 
 
@@ -71,5 +78,5 @@ def _day(check: str, value: object) -> datetime.date:
         return value if isinstance(value, datetime.date) else datetime.date.fromisoformat(str(value))
     except ValueError:
         raise ConfigError(
-            f"known failure {check}: expected a date for until, got {value!r}; write it as 2027-01-31"
+            f"known failure {check}: expected a date for until, got {brief(value)}; write it as 2027-01-31"
         ) from None

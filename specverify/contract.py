@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import index
 from typing import Any, overload
 
-from specverify.declaring import check_options, function_name, parameters_asked
+from specverify.declaring import array_names, check_options, check_texts, function_name, parameters_asked
 from specverify.tolerance import DEFAULT_TOLERANCE
 
 __all__ = ["Verifier", "as_verifier", "verifier"]
@@ -75,7 +76,7 @@ def verifier(
     version: str = "",
 ) -> Callable[[Callable[..., Any]], Verifier]: ...
 def verifier(
-    function: Callable[..., Any] | None = None,
+    function: Any = ...,  # None is not left out, but a mistake
     /,
     *,
     rule: str | None = None,
@@ -96,7 +97,7 @@ def verifier(
     target must be asked for: a verifier that ignores the drafts is lossless, only slow.
 
     Args:
-        function: What to declare, when used bare; any callable but a class.
+        function: What to declare, when used bare; any callable but a class, a coroutine or a generator function.
         rule: A name of specverify.reference.RULES; left out, only losslessness is required.
         framework: "numpy" or "torch".
         device: A torch device such as "cuda"; "cpu" for NumPy.
@@ -123,9 +124,10 @@ def verifier(
     """
 
     def declare(function: Callable[..., Any]) -> Verifier:
-        label = name or function_name(function)
+        label = function_name(function) if name is None else name
+        check_texts(label, name=label, device=device, version=version)
         asks = parameters_asked(label, function)
-        written = frozenset((mutates,) if isinstance(mutates, str) else mutates)
+        written = array_names(label, mutates)
         check_options(
             label,
             asks,
@@ -147,13 +149,13 @@ def verifier(
             device=device,
             dtype=dtype,
             tolerance=tolerance or DEFAULT_TOLERANCE[dtype],
-            max_batch=max_batch,
+            max_batch=None if max_batch is None else index(max_batch),
             readonly=readonly,
             mutates=written,
             version=version,
         )
 
-    return declare if function is None else declare(function)
+    return declare if function is ... else declare(function)
 
 
 def as_verifier(sampler: Callable[..., Any]) -> Verifier:

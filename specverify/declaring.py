@@ -8,13 +8,23 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable
+from operator import index
 from typing import Any
 
 from specverify.errors import ContractError
 from specverify.nearest import did_you_mean, nearest
 from specverify.tolerance import DEFAULT_TOLERANCE, TOLERANCES
+from specverify.wording import brief
 
-__all__ = ["PARAMETERS", "RANDOMNESS", "check_options", "function_name", "parameters_asked"]
+__all__ = [
+    "PARAMETERS",
+    "RANDOMNESS",
+    "array_names",
+    "check_options",
+    "check_texts",
+    "function_name",
+    "parameters_asked",
+]
 
 ARRAYS = (
     "draft_tokens",
@@ -34,6 +44,8 @@ PARAMETERS = tuple(dict.fromkeys((*ARRAYS, *RANDOMNESS)))
 """Every parameter name that a verifier may ask for."""
 
 FRAMEWORKS = ("numpy", "torch")
+
+_UNFINISHED = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
 def function_name(function: object) -> str:
@@ -61,11 +73,37 @@ def parameters_asked(label: str, function: Callable[..., Any]) -> frozenset[str]
         _check_parameter(label, parameter)
     asks = frozenset(parameter.name for parameter in parameters) & frozenset(PARAMETERS)
     if asks.isdisjoint({"draft_tokens", "target_probs", "target_logits"}):
-        raise ContractError(
-            f"verifier {label!r}: expected it to ask for draft_tokens, target_probs or target_logits, got parameters "
-            f"{sorted(asks)}; add the arguments it verifies with, by name"
+        raise _broken(
+            label,
+            f"expected it to ask for draft_tokens, target_probs or target_logits, got parameters "
+            f"{sorted(asks)}; add the arguments it verifies with, by name",
         )
     return asks
+
+
+def check_texts(label: object, *, name: object, device: object, version: object) -> None:
+    """Check the options that may be any text; only the version may be empty.
+
+    Raises:
+        ContractError: One is no text, or blank.
+    """
+    for option, value in (("name", name), ("device", device), ("version", version)):
+        if not isinstance(value, str) or not (value.strip() or option == "version"):
+            raise _broken(
+                label, f"expected {option} to be text, got {brief(value)}; write it as a str, or leave it out"
+            )
+
+
+def array_names(label: str, mutates: object) -> frozenset[str]:
+    """Give the names in the option mutates, which may be one name or several.
+
+    Raises:
+        ContractError: It is neither.
+    """
+    names = (mutates,) if isinstance(mutates, str) else tuple(mutates) if isinstance(mutates, Iterable) else (None,)
+    if all(isinstance(name, str) for name in names):
+        return frozenset(names)
+    raise _broken(label, f'expected mutates to be names, got {brief(mutates)}; write ("draft_probs",)')
 
 
 def check_options(
@@ -96,26 +134,40 @@ def check_options(
         _check_choice(label, "rule", rule, tuple(RULES))
     _check_arithmetic(label, framework, device, dtype, asks)
     _check_max_batch(label, max_batch)
+    if not isinstance(readonly, bool):
+        raise _broken(
+            label,
+            f"expected readonly to be True or False, got {brief(readonly)}; leave it out when the sampler may write",
+        )
     for name in mutates:
         _check_choice(label, "mutates", name, [array for array in ARRAYS if array in asks])
     if readonly and mutates:
-        raise ContractError(
-            f"verifier {label!r}: expected readonly=True or mutates, got both; a verifier that writes is not read-only"
-        )
+        raise _broken(label, "expected readonly=True or mutates, got both; a verifier that writes is not read-only")
+
+
+def _broken(label: object, message: str) -> ContractError:
+    return ContractError(f"verifier {brief(label)}: {message}")
 
 
 def _signature(label: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
     if isinstance(function, type) or not callable(function):
-        raise ContractError(
-            f"verifier {label!r}: expected a function or a callable object, got {function!r}; options are given by "
-            f"keyword, and of a class an instance"
+        raise _broken(
+            label,
+            f"expected a verifier or a function, got {brief(function)}; options are given by "
+            f"keyword, and of a class an instance",
+        )
+    if any(test(call) for test in _UNFINISHED for call in (function, type(function).__call__)):
+        raise _broken(
+            label,
+            "expected a function that returns its result, got a coroutine or generator "
+            "function; wrap it in a plain function that runs it",
         )
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (ValueError, TypeError):
-        raise ContractError(
-            f"verifier {label!r}: expected readable parameter names, got a compiled function without them; wrap it in "
-            f"a Python function"
+    except Exception:  # a foreign object may do anything
+        raise _broken(
+            label,
+            "expected readable parameter names, got a compiled function without them; wrap it in a Python function",
         ) from None
     skipped = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [parameter for parameter in parameters if parameter.kind not in skipped]
@@ -127,51 +179,56 @@ def _bound(function: object) -> Iterable[str]:
 
 def _check_parameter(label: str, parameter: inspect.Parameter) -> None:
     if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-        raise ContractError(
-            f"verifier {label!r}: expected parameters that can be passed by name, got positional-only "
-            f"{parameter.name!r}; drop the '/' from its signature"
+        raise _broken(
+            label,
+            f"expected parameters that can be passed by name, got positional-only "
+            f"{parameter.name!r}; drop the '/' from its signature",
         )
     if parameter.name == "parents":
-        raise ContractError(
-            f"verifier {label!r}: expected a chain verifier, got one that asks for 'parents'; this version does not "
-            f"support tree verifiers"
+        raise _broken(
+            label,
+            "expected a chain verifier, got one that asks for 'parents'; this version does not support tree verifiers",
         )
     if parameter.name not in PARAMETERS and parameter.default is inspect.Parameter.empty:
-        raise ContractError(
-            f"verifier {label!r}: unknown parameter {parameter.name!r}; on offer are, nearest first: "
-            f"{', '.join(nearest(parameter.name, PARAMETERS))}"
+        raise _broken(
+            label,
+            f"unknown parameter {parameter.name!r}; on offer are, nearest first: "
+            f"{', '.join(nearest(parameter.name, PARAMETERS))}",
         )
 
 
 def _check_choice(label: str, option: str, value: object, choices: Collection[str]) -> None:
-    if value not in choices:
-        raise ContractError(
-            f"verifier {label!r}: expected {option} to be one of {', '.join(choices)}, got {value!r}"
-            f"{did_you_mean(str(value), choices)}"
+    if not isinstance(value, str) or value not in choices:
+        raise _broken(
+            label,
+            f"expected {option} to be one of {', '.join(choices)}, got {brief(value)}"
+            f"{did_you_mean(str(value), choices)}",
         )
 
 
 def _check_arithmetic(label: str, framework: str, device: str, dtype: str, asks: frozenset[str]) -> None:
     if framework == "numpy" and dtype == "bfloat16":
-        raise ContractError(
-            f"verifier {label!r}: expected a dtype that NumPy has, got 'bfloat16'; use framework=\"torch\""
-        )
+        raise _broken(label, "expected a dtype that NumPy has, got 'bfloat16'; use framework=\"torch\"")
     if framework == "numpy" and device != "cpu":
-        raise ContractError(
-            f"verifier {label!r}: expected device 'cpu' for NumPy, got {device!r}; use framework=\"torch\""
-        )
+        raise _broken(label, f"expected device 'cpu' for NumPy, got {brief(device)}; use framework=\"torch\"")
     for model in ("draft", "target"):
         # Rounding to 16 bits gives the two forms different laws, and no sampler could follow both.
         if dtype in ("bfloat16", "float16") and asks >= {f"{model}_probs", f"{model}_logits"}:
-            raise ContractError(
-                f"verifier {label!r}: expected {model}_probs or {model}_logits, got both in {dtype}, where they round "
-                f"to different laws; ask for one"
+            raise _broken(
+                label,
+                f"expected {model}_probs or {model}_logits, got both in {dtype}, where they round "
+                f"to different laws; ask for one",
             )
 
 
 def _check_max_batch(label: str, max_batch: object) -> None:
-    if max_batch is not None and (not isinstance(max_batch, int) or isinstance(max_batch, bool) or max_batch < 1):
-        raise ContractError(
-            f"verifier {label!r}: expected max_batch to be an integer of 1 or more, got {max_batch!r}; leave it out "
-            f"when any batch size is fine"
+    try:
+        rows = 1 if max_batch is None else 0 if isinstance(max_batch, bool) else index(max_batch)  # type: ignore[arg-type]
+    except TypeError:
+        rows = 0
+    if rows < 1:
+        raise _broken(
+            label,
+            f"expected max_batch to be an integer of 1 or more, got {brief(max_batch)}; leave it out "
+            f"when any batch size is fine",
         )

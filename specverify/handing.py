@@ -20,6 +20,7 @@ from specverify.errors import ContractError, SamplerLoadError
 from specverify.randomness import BONUS, Uniforms, draw_uniforms, make_generator, row_seeds, stream
 from specverify.rounding import Form, law_of, rounded
 from specverify.sampling import CaseSampler
+from specverify.wording import brief, told
 
 __all__ = ["Batch", "Handed"]
 
@@ -211,15 +212,17 @@ class Handed:
             import torch
         except ImportError:
             raise SamplerLoadError(
-                f"verifier {self.verifier.name!r} needs torch, which is not installed: pip install 'specverify[torch]'"
+                f"verifier {brief(self.verifier.name)} needs torch, which is not installed: "
+                f"install torch in this environment"
             ) from None
         try:
-            torch.empty(0, device=self.verifier.device)
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
-            reason, _, _ = str(error).partition("\n")
+            torch.empty(1, device=self.verifier.device).cpu()  # the device "meta" can make, but not give back
+            if "generator" in self.verifier.asks:
+                make_generator(0, "torch", self.verifier.device)
+        except Exception as error:  # each device has errors of its own
             raise ContractError(
-                f"verifier {self.verifier.name!r}: expected a device that torch can use here, got "
-                f"{self.verifier.device!r} ({reason}); declare one that it has"
+                f"verifier {brief(self.verifier.name)}: expected a device that torch can use here, got "
+                f"{brief(self.verifier.device)} ({told(error, 200)}); declare one that it has"
             ) from None
 
 

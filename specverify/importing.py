@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import pkgutil
 import sys
 import traceback
@@ -13,10 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
+
 from specverify.errors import SamplerLoadError, SpecverifyError
 from specverify.nearest import did_you_mean
+from specverify.wording import brief, clip, printable, told
 
-__all__ = ["find_attribute", "import_file", "import_module"]
+__all__ = ["explained", "find_attribute", "import_file", "import_module"]
 
 EXTRAS = ("torch", "transformers")
 
@@ -31,14 +35,14 @@ def import_module(name: str) -> ModuleType:
         >>> import_module("specverify.nearest").__name__
         'specverify.nearest'
     """
-    with _search_path(Path.cwd()), _explained(name):
+    with _search_path(Path.cwd()), explained(f"importing {_shown(name)}"):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
                 raise  # the module is there, something that it imports is not
             raise SamplerLoadError(
-                f"expected an importable module, got {name!r}: no module named {error.name!r}"
+                f"expected an importable module, got {brief(name)}: no module named {brief(error.name)}"
                 f"{did_you_mean(name, _modules_near(error.name))}; modules are looked for in the working directory "
                 f"and among installed packages"
             ) from None
@@ -50,21 +54,18 @@ def import_file(path: str) -> ModuleType:
     Raises:
         SamplerLoadError: There is no such file, or importing it fails.
     """
-    file = Path(path).expanduser().resolve()
-    if not file.is_file():
-        near = [str(Path(path).parent / found.name) for found in sorted(file.parent.glob("*.py"))]
-        raise SamplerLoadError(f"expected a Python file, got {path!r}, which does not exist{did_you_mean(path, near)}")
-    name = f"specverify_target_{file.stem}_{zlib.crc32(str(file).encode()):08x}"
+    file = _existing_file(path)
+    name = f"specverify_target_{file.stem}_{zlib.crc32(os.fsencode(file)):08x}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise SamplerLoadError(f"expected a Python file ending in .py, got {path!r}")
+        raise SamplerLoadError(f"expected a Python file ending in .py, got {brief(path)}; rename it")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses and pickle look a class's module up there
-    with _search_path(file.parent), _explained(path, file):
+    with _search_path(file.parent), explained(f"importing {_shown(path)}", file):
         try:
             spec.loader.exec_module(module)
         except BaseException:
-            del sys.modules[name]
+            sys.modules.pop(name, None)
             raise
     return module
 
@@ -81,18 +82,49 @@ def find_attribute(module: ModuleType, dotted: str, where: str) -> object:
     """
     found: object = module
     for name in dotted.split("."):
-        if not hasattr(found, name):
-            offered = [key for key in dir(found) if not key.startswith("_") and callable(getattr(found, key, None))]
-            raise SamplerLoadError(
-                f"expected {where} to have the attribute {dotted!r}, got no {name!r}{did_you_mean(name, offered)}"
-            )
-        found = getattr(found, name)
+        with explained(f"looking up {_shown(dotted)} in {_shown(where)}"):
+            try:
+                found = getattr(found, name)
+            except AttributeError:
+                raise SamplerLoadError(
+                    f"expected {_shown(where)} to have the attribute {brief(dotted)}, got no {brief(name)}"
+                    f"{did_you_mean(name, _functions(found))}"
+                ) from None
     return found
+
+
+def _functions(owner: object) -> list[str]:
+    """Name what can be called there, as far as it can be read without running code of the owner."""
+    offered = {**vars(type(owner)), **getattr(owner, "__dict__", {})}
+    return [key for key, value in offered.items() if key[:1] != "_" and callable(value)]
+
+
+def _shown(text: str) -> str:
+    """Give a name without quotes, short and harmless."""
+    return clip(printable(text), 200)
+
+
+def _existing_file(path: str) -> Path:
+    problem, near = "which does not exist", ""
+    try:
+        file = Path(path).expanduser().resolve()
+        if file.is_file():
+            return file
+        if file.is_dir():
+            problem = "which is a directory; name a file in it"
+        elif file.exists():
+            problem = "which is no regular file"
+        else:
+            siblings = sorted(found for found in file.parent.glob("*.py") if found.is_file())
+            near = did_you_mean(path, [str(Path(path).parent / found.name) for found in siblings])
+    except (OSError, ValueError, RuntimeError) as error:  # too long, not permitted, no such home directory
+        problem = f"which cannot be read ({told(error, 200)})"
+    raise SamplerLoadError(f"expected a Python file, got {brief(path, 200)}, {problem}{near}")
 
 
 def _modules_near(missing: str) -> list[str]:
     parent, _, _ = missing.rpartition(".")
-    folders = sys.modules[parent].__path__ if parent in sys.modules else [str(Path.cwd())]
+    folders = getattr(sys.modules[parent], "__path__", []) if parent in sys.modules else [str(Path.cwd())]
     prefix = f"{parent}." if parent else ""
     return [info.name for info in pkgutil.iter_modules(folders, prefix)]
 
@@ -109,21 +141,29 @@ def _search_path(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _explained(where: str, file: Path | None = None) -> Iterator[None]:
-    """Turn whatever an import raises into one line; a declaration's own errors pass as they are."""
+def explained(what: str, file: Path | None = None) -> Iterator[None]:
+    """Turn whatever foreign code raises into one line, and undo what it does to NumPy's handling of errors.
+
+    The errors of a declaration pass as they are, and so does the user's interruption.
+
+    Args:
+        what: What is being done.
+        file: The file whose lines are to be named in the message.
+
+    Raises:
+        SamplerLoadError: It failed.
+
+    Example:
+        >>> with explained("loading x"):
+        ...     pass
+    """
     try:
-        yield
-    except SpecverifyError:
+        with np.errstate():
+            yield
+    except (SpecverifyError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
-        raise SamplerLoadError(
-            f"importing {where} failed: {_one_line(error)}{_place(error, file)}{_advice(error)}"
-        ) from error
-
-
-def _one_line(error: BaseException) -> str:
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
-    return f"{type(error).__name__}: {' '.join(text.split())}"
+    except BaseException as error:
+        raise SamplerLoadError(f"{what} failed: {told(error)}{_place(error, file)}{_advice(error)}") from error
 
 
 def _place(error: BaseException, file: Path | None) -> str:
@@ -137,7 +177,7 @@ def _place(error: BaseException, file: Path | None) -> str:
 
 def _advice(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-        return f"; pip install 'specverify[{error.name}]'"
-    if "relative import" in str(error):
+        return f"; install {error.name} in this environment"
+    if isinstance(error, ImportError) and "relative import" in str(error):
         return "; a file inside a package is named as package.module:attribute"
     return ""

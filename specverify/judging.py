@@ -222,8 +222,8 @@ class Judgement:
         doubts += [f"{check} was not decided: {reason}" for check, reason in undecided]
         if self.worst is not None and self.worst.value > self.options.target_tv:
             doubts.append(
-                f"the detectable total variation on case {self.worst.result.run.name} is {self.worst.value:.3g}, "
-                f"above the target of {self.options.target_tv:g}; take more samples or set --target-tv"
+                f"the detectable total variation on case {self.worst.result.run.name} is {self.worst.value:.4g}, "
+                f"above the target of {self.options.target_tv:g}; take more samples or a larger target"
             )
         return doubts
 

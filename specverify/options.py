@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
+from operator import index
 
 from specverify.checks import CATALOGUE
 from specverify.contract import Verifier
 from specverify.errors import ConfigError
 from specverify.nearest import did_you_mean
 from specverify.schedule import PROFILES
+from specverify.wording import brief, clip, printable
 
 __all__ = ["ALWAYS", "MISS", "Options"]
 
@@ -73,7 +76,7 @@ class Options:
         """
         if not isinstance(profile, str) or profile not in PROFILES:
             close = did_you_mean(str(profile), PROFILES)
-            raise ConfigError(f"expected a profile of {', '.join(PROFILES)}, got {profile!r}{close}")
+            raise ConfigError(f"expected a profile of {', '.join(PROFILES)}, got {brief(profile)}{close}")
         return cls(
             profile=profile,
             seed=_integer("seed", seed, 0, MAX_SEED - 1),
@@ -97,8 +100,8 @@ class Options:
 def _chosen(only: object) -> tuple[str, ...]:
     """Give the chosen checks; whoever asks for the combined evidence asks for all of them, which is ()."""
     if not isinstance(only, Iterable):
-        raise ConfigError(f"expected only to be a list of check ids, got {only!r}")
-    chosen = tuple(only.split(",") if isinstance(only, str) else only)
+        raise ConfigError(f"expected only to be a list of check ids, got {brief(only)}")
+    chosen = tuple(map(str.strip, only.split(",")) if isinstance(only, str) else only)
     for name in chosen:
         _known_id(name)
     return () if any(name.startswith("SV-ALL-") for name in chosen) else chosen
@@ -106,46 +109,65 @@ def _chosen(only: object) -> tuple[str, ...]:
 
 def _reasons(known_failures: object) -> dict[str, str]:
     if not isinstance(known_failures, Mapping | None):
-        raise ConfigError(f"expected known_failures to be a dict of reasons by check id, got {known_failures!r}")
+        raise ConfigError(f"expected known_failures to be a dict of reasons by check id, got {brief(known_failures)}")
     reasons = dict(known_failures or {})
     for name, reason in reasons.items():
         _known_id(name)
+        if name.startswith("SV-ALL-"):
+            raise ConfigError(f"expected the checks that are known to fail, got {name}; it leaves those out by itself")
         if not isinstance(reason, str) or not reason.strip():
-            raise ConfigError(f"expected a reason for the known failure {name}, got {reason!r}; say why it is known")
+            raise ConfigError(
+                f"expected a reason for the known failure {name}, got {brief(reason)}; say why it is known"
+            )
     return reasons
 
 
 def _known_id(name: str) -> None:
     if not isinstance(name, str) or name not in CATALOGUE:
         close = did_you_mean(str(name), CATALOGUE)
-        raise ConfigError(f"expected the id of a check, got {name!r}{close}; `specverify list checks` shows all")
+        raise ConfigError(f"expected the id of a check, got {brief(name)}{close}; `specverify list checks` shows all")
 
 
 def _requirement(verifier: Verifier, require: str | None) -> str:
     if require is None:
         return "lossless" if verifier.rule is None else "rule"
     if require not in ("lossless", "rule"):
-        raise ConfigError(f"expected require to be 'lossless' or 'rule', got {require!r}")
+        raise ConfigError(f"expected require to be 'lossless' or 'rule', got {brief(require)}")
     if require == "rule" and verifier.rule is None:
         raise ConfigError(
-            f"expected a declared rule for require='rule', got none from {verifier.name}; use @verifier(rule=...)"
+            f"expected a declared rule for require='rule', got none from {clip(printable(verifier.name), 100)}; "
+            f"use @verifier(rule=...)"
         )
     return require
 
 
 def _integer(name: str, value: object, least: int, most: int) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or not least <= value.__index__() <= most:
-        raise ConfigError(f"expected {name} to be an integer from {least} to {most}, got {value!r}")
-    return int(value.__index__())
+    try:
+        number = -1 if isinstance(value, bool) else index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = -1
+    if not least <= number <= most:
+        raise ConfigError(f"expected {name} to be an integer from {least} to {most}, got {brief(value)}")
+    return number
 
 
 def _number(name: str, value: object, domain: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise ConfigError(f"expected {name} to be a number {domain}, got {value!r}")
-    return float(value)
+    number = _real(value)
+    if not 0 < number < 1:
+        raise ConfigError(f"expected {name} to be a number {domain}, got {brief(value)}")
+    return number
 
 
 def _seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0 or math.isinf(value):
-        raise ConfigError(f"expected time_limit to be a positive number of seconds, got {value!r}")
-    return float(value)
+    number = _real(value)
+    if not 0 < number < math.inf:
+        raise ConfigError(f"expected time_limit to be a positive number of seconds, got {brief(value)}")
+    return number
+
+
+def _real(value: object) -> float:
+    """Give any real number, those of NumPy included, as a float; NaN for what is none or too large for one."""
+    try:
+        return math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    except OverflowError:
+        return math.nan

@@ -13,8 +13,13 @@ from scipy import special
 
 from specverify.errors import ConfigError
 from specverify.evidence import KAPPAS
+from specverify.wording import clip
 
 __all__ = ["check_level", "detectable_tv", "mixture_tv", "noncentrality", "samples_for"]
+
+MIN_TV = 1e-9
+MAX_COUNT = 10**9  # cells and checks
+MAX_EVENTS = 10**24
 
 
 @lru_cache(maxsize=4096)
@@ -24,7 +29,7 @@ def noncentrality(cells: int, level: float, miss: float = 0.1, *, rigorous: bool
     It solves ncx2.cdf(chi2.isf(level, cells - 1), cells - 1, lambda) = miss.
 
     Args:
-        cells: cells after pooling, >= 1; with a single cell nothing can be seen and the answer is inf.
+        cells: cells after pooling, 1 to 1e9; with a single cell nothing can be seen and the answer is inf.
         level: chi-square level of the check, within (0, 1); `check_level` gives that of a check inside a suite.
         miss: probability of missing the error (1 - power), above 0 and below 1 - level.
         rigorous: the threshold is that of the rigorous p-value of `evidence.gof`, not of the chi-square tail.
@@ -38,7 +43,7 @@ def noncentrality(cells: int, level: float, miss: float = 0.1, *, rigorous: bool
     >>> round(noncentrality(16, 1e-6), 1)
     62.2
     """
-    _require(cells >= 1, "cells >= 1", f"cells={cells}", "count the cells left after pooling")
+    _require(1 <= cells <= MAX_COUNT, "1 to 1e9 cells", f"cells={cells}", "count the cells left after pooling")
     _require(0 < level < 1, "a level within (0, 1)", f"level={level}", "take it from check_level")
     _require(0 < miss < 1 - level, "miss above 0 and below 1 - level", f"miss={miss}, level={level}", "use 0.1")
     if cells == 1:
@@ -52,8 +57,8 @@ def detectable_tv(n: int, cells: int, level: float, miss: float = 0.1, *, rigoro
     """Give the total variation that a check of n events detects with probability 1 - miss, whatever the error's shape.
 
     Args:
-        n: events of that check, >= 0.
-        cells: cells after pooling, >= 1.
+        n: events of that check, 0 to 1e24.
+        cells: cells after pooling, 1 to 1e9.
         level: chi-square level of the check, within (0, 1).
         miss: probability of missing the error, above 0 and below 1 - level.
         rigorous: the check uses the rigorous p-value.
@@ -67,7 +72,7 @@ def detectable_tv(n: int, cells: int, level: float, miss: float = 0.1, *, rigoro
     >>> round(detectable_tv(20_000, 16, check_level(1e-6, 64)), 3)
     0.032
     """
-    _require(n >= 0, "n >= 0", f"n={n}", "count the events of the check")
+    _require(0 <= n <= MAX_EVENTS, "n from 0 to 1e24", f"n={n}", "count the events of the check")
     needed = noncentrality(cells, level, miss, rigorous=rigorous)
     return min(1.0, 0.5 * math.sqrt(needed / n)) if n else 1.0
 
@@ -76,7 +81,7 @@ def samples_for(tv: float, cells: int, level: float, miss: float = 0.1, *, rigor
     """Give the number of events a check needs to detect a total variation with probability 1 - miss.
 
     Args:
-        tv: total variation to detect, within (0, 1].
+        tv: total variation to detect, 1e-9 to 1.
         cells: cells after pooling, >= 2.
         level: chi-square level of the check, within (0, 1).
         miss: probability of missing the error, above 0 and below 1 - level.
@@ -91,7 +96,7 @@ def samples_for(tv: float, cells: int, level: float, miss: float = 0.1, *, rigor
     >>> samples_for(0.01, 16, check_level(1e-6, 64))
     198830
     """
-    _require(0 < tv <= 1, "tv within (0, 1]", f"tv={tv}", "use for instance 0.01")
+    _require(MIN_TV <= tv <= 1, "tv from 1e-9 to 1", f"tv={tv}", "use for instance 0.01")
     _require(cells >= 2, "at least 2 cells", f"cells={cells}", "use a finer partition, one cell sees nothing")
     return math.ceil(noncentrality(cells, level, miss, rigorous=rigorous) / (4.0 * tv * tv))
 
@@ -100,8 +105,8 @@ def mixture_tv(n: int, cells: int, log_threshold: float, miss: float = 0.1) -> f
     """Give the total variation that the e-process of `evidence` detects by n events, cells of any size unpooled.
 
     Args:
-        n: events of that check, >= 0.
-        cells: cells, >= 1.
+        n: events of that check, 0 to 1e24.
+        cells: cells, 1 to 1e9.
         log_threshold: natural logarithm of the e-value that decides, > 0.
         miss: probability of missing the error, within (0, 1).
 
@@ -114,8 +119,8 @@ def mixture_tv(n: int, cells: int, log_threshold: float, miss: float = 0.1) -> f
     >>> round(mixture_tv(20_000, 16, math.log(2 * 64 / 1e-6)), 3)
     0.035
     """
-    _require(n >= 0, "n >= 0", f"n={n}", "count the events of the check")
-    _require(cells >= 1, "cells >= 1", f"cells={cells}", "count the cells")
+    _require(0 <= n <= MAX_EVENTS, "n from 0 to 1e24", f"n={n}", "count the events of the check")
+    _require(1 <= cells <= MAX_COUNT, "1 to 1e9 cells", f"cells={cells}", "count the cells")
     _require(log_threshold > 0, "log_threshold > 0", f"log_threshold={log_threshold}", "use for instance ln(2m/alpha)")
     if n == 0 or cells == 1:
         return 1.0
@@ -134,7 +139,7 @@ def check_level(alpha: float, num_checks: int) -> float:
 
     Args:
         alpha: false-alarm budget of the suite, within (0, 1).
-        num_checks: planned checks over all cases, >= 1.
+        num_checks: planned checks over all cases, 1 to 1e9.
 
     Returns:
         The level.
@@ -146,8 +151,10 @@ def check_level(alpha: float, num_checks: int) -> float:
     '2.6e-09'
     """
     _require(0 < alpha < 1, "alpha within (0, 1)", f"alpha={alpha}", "use for instance 1e-6")
-    _require(num_checks >= 1, "num_checks >= 1", f"num_checks={num_checks}", "plan at least one check")
-    return alpha / (2 * 3 * num_checks)
+    _require(1 <= num_checks <= MAX_COUNT, "1 to 1e9 checks", f"num_checks={num_checks}", "count the planned checks")
+    level = alpha / (2 * 3 * num_checks)
+    _require(level > 0, "a share of alpha that a float can hold", f"alpha={alpha}", "use for instance 1e-6")
+    return level
 
 
 def _bound_threshold(df: int, level: float) -> float:
@@ -167,4 +174,4 @@ def _root(increasing: Callable[[float], float], guess: float) -> float:
 
 def _require(holds: bool, expected: str, got: str, advice: str) -> None:
     if not holds:
-        raise ConfigError(f"expected {expected}, got {got}; {advice}")
+        raise ConfigError(f"expected {expected}, got {clip(got, 100)}; {advice}")

@@ -41,14 +41,14 @@ class ProgressBar:
     """A one-line progress bar on a terminal: samples, evidence so far, time left; silent on any other stream.
 
     Args:
-        stream: where it is drawn, usually standard error.
+        stream: where it is drawn, usually standard error; None where that is closed.
         clock: seconds, monotonic.
     """
 
-    def __init__(self, stream: TextIO, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stream: TextIO | None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream = stream
         self._clock = clock
-        self._live = stream.isatty()
+        self._live = stream is not None and not stream.closed and stream.isatty()
         self._start = clock()
         self._last = float("-inf")
         self._width = 0
@@ -71,8 +71,12 @@ class ProgressBar:
             self._draw(_line(state, now - self._start))
 
     def _draw(self, line: str) -> None:
-        self._stream.write("\r" + line.ljust(self._width) + ("" if line else "\r"))
-        self._stream.flush()
+        assert self._stream is not None
+        try:
+            self._stream.write("\r" + line.ljust(self._width) + ("" if line else "\r"))
+            self._stream.flush()
+        except (OSError, ValueError):  # the terminal is gone; the run goes on
+            self._live, line = False, ""
         self._width = len(line)
 
 

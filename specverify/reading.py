@@ -15,12 +15,14 @@ import numpy.typing as npt
 
 from specverify.arrays import BoolArray, IntArray
 from specverify.errors import SpecverifyError
+from specverify.wording import brief, told
 
 __all__ = ["OutputFault", "on_host", "read"]
 
 _KINDS = {"f": "floats", "b": "booleans", "c": "complex numbers", "U": "strings", "S": "strings"}
 _FORMS = "tokens [B, at most G+1] or the pair (num_accepted [B], next_token [B])"
 SHOWN = 8
+_MAX_INT64 = 2**63 - 1
 
 
 class OutputFault(SpecverifyError):
@@ -38,6 +40,9 @@ class OutputFault(SpecverifyError):
 def on_host(result: object) -> object:
     """Bring torch tensors, also inside a tuple or list, to the host as NumPy arrays; torch is never imported for it.
 
+    Raises:
+        OutputFault: A tensor is of a kind that NumPy lacks; what else fails on the way is the sampler's own error.
+
     Example:
         >>> on_host(([1], [2]))
         ([1], [2])
@@ -49,10 +54,21 @@ def on_host(result: object) -> object:
         return tuple(map(on_host, result))
     if isinstance(result, list) and result and isinstance(result[0], torch.Tensor):
         return [on_host(row) for row in result]
-    if not isinstance(result, torch.Tensor):
-        return result
-    host = result.detach().cpu()
-    return (host.float() if host.dtype is torch.bfloat16 else host).numpy()  # NumPy has no bfloat16
+    return _host_array(result, torch) if isinstance(result, torch.Tensor) else result
+
+
+def _host_array(tensor: Any, torch: Any) -> Any:
+    # Errors of kernels still at work surface in the copy, as other kinds of error than one that has no copy.
+    copied = False
+    try:
+        host = tensor.detach().cpu()
+        copied = True
+        return (host.float() if host.dtype is torch.bfloat16 else host).numpy()  # NumPy has no bfloat16
+    except Exception as error:
+        if not copied and not isinstance(error, NotImplementedError):
+            raise
+        kind = f"{tensor.layout} of {tensor.dtype} on {tensor.device}".replace("torch.", "")
+        _fault(f"got a tensor ({kind}) that NumPy cannot hold, expected a dense one of integers: {_FORMS}")
 
 
 def read(
@@ -105,7 +121,8 @@ def _read_tokens(result: object, draft: IntArray, lengths: IntArray, vocab_size:
     rows, length = draft.shape
     given = _integers(result, "tokens")
     if given.ndim != 2 or len(given) != rows or given.shape[1] > length + 1:
-        _fault(f"got tokens of shape {list(given.shape)}, expected [{rows}, at most {length + 1}], padded with -1")
+        shape = f"got tokens of shape {list(given.shape)}, expected [{rows}, at most {length + 1}], padded with -1"
+        _fault(shape + _one_sequence(len(given) if given.ndim else 0, rows))
     _check_range(given, "tokens", draft, vocab_size)
     tokens = np.full((rows, length + 1), -1, dtype=np.int64)
     tokens[:, : given.shape[1]] = given
@@ -126,19 +143,30 @@ def _read_tokens(result: object, draft: IntArray, lengths: IntArray, vocab_size:
 def _vector(value: object, name: str, rows: int) -> npt.NDArray[Any]:
     array = _integers(value, name)
     if array.shape not in ((rows,), (rows, 1)):
-        _fault(
-            f"got {name} of shape {list(array.shape)}, expected [{rows}]; a tuple is read as (num_accepted, next_token)"
-        )
+        shape = f"got {name} of shape {list(array.shape)}, expected [{rows}]"
+        hint = _one_sequence(len(array) if array.ndim else 1, rows)
+        _fault(f"{shape}; a tuple is read as (num_accepted, next_token){hint}")
     return array.reshape(rows)
+
+
+def _one_sequence(given: int, rows: int) -> str:
+    return "; a sampler that takes one sequence declares max_batch=1" if given == 1 < rows else ""
 
 
 def _integers(value: object, name: str) -> npt.NDArray[Any]:
     if value is None:
-        _fault(f"got None for {name}, expected {_FORMS}; is a return statement missing?")
+        _fault(f"got None for {name}, expected {_FORMS}; the return statement may be missing")
+    first = value[0] if isinstance(value, list) and value else value
+    if isinstance(value, np.ma.MaskedArray) or isinstance(first, np.ma.MaskedArray):
+        _fault(f"got a masked array for {name}, expected plain integers; fill what is masked with -1")
     try:
         array = np.asarray(value)
-    except Exception as error:  # whatever a foreign array type raises
-        _fault(f"got {type(value).__name__} for {name} that is no array ({error}), expected {_FORMS}, padded with -1")
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever a foreign array type raises
+        if "inhomogeneous" in str(error):
+            _fault(f"got rows of different lengths for {name}, expected {_FORMS}; pad shorter rows with -1")
+        _fault(f"got {type(value).__name__} for {name} that is no array ({told(error)}), expected {_FORMS}")
     if array.size == 0 and array.ndim > 0:
         return array.astype(np.int64)  # an empty list has no integers to show
     if array.dtype.kind not in "iu":
@@ -147,12 +175,19 @@ def _integers(value: object, name: str) -> npt.NDArray[Any]:
 
 
 def _describe(value: object, array: npt.NDArray[Any]) -> str:
-    if array.dtype.kind == "O":
-        inner = array.flat[0] if array.ndim else value
-        return type(value).__name__ if inner is value else f"{type(value).__name__} of {type(inner).__name__}"
     if array.dtype.kind == "f" and np.isnan(array).any():
         return "NaN"
-    return f"{_KINDS.get(array.dtype.kind, str(array.dtype))} such as {array.flat[0].item()!r}"
+    # Python integers too large for any integer type become objects, or floats where some are negative.
+    items = array if isinstance(value, np.ndarray) else np.asarray(value, dtype=object)
+    if items.dtype.kind == "O":
+        foreign = [item for item in items.flat if not isinstance(item, int | np.integer) or isinstance(item, bool)]
+        if not foreign and any(abs(int(item)) > _MAX_INT64 for item in items.flat):
+            return "integers beyond int64"
+        if array.dtype.kind == "O":
+            inner = foreign[0] if foreign else items.flat[0]
+            whole = type(value).__name__
+            return whole if inner is value else f"{whole} of dtype object holding {type(inner).__name__}"
+    return f"{_KINDS.get(array.dtype.kind, str(array.dtype))} such as {brief(array.flat[0].item())}"
 
 
 def _check_range(tokens: npt.NDArray[Any], name: str, draft: IntArray, vocab_size: int) -> None:

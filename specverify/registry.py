@@ -8,9 +8,10 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 
 from specverify.contract import Verifier, as_verifier
-from specverify.errors import SamplerLoadError, SpecverifyError
-from specverify.importing import find_attribute, import_file, import_module
+from specverify.errors import SamplerLoadError
+from specverify.importing import explained, find_attribute, import_file, import_module
 from specverify.nearest import did_you_mean
+from specverify.wording import brief, clip, printable
 
 __all__ = ["load", "names"]
 
@@ -58,13 +59,15 @@ def load(target: str) -> Verifier:
         >>> load("reference").rule
         'token'
     """
+    if not isinstance(target, str):
+        raise SamplerLoadError(f"expected the name of a sampler as text, got {brief(target)}; see 'specverify list'")
     where, colon, attribute = target.rpartition(":")
     if not colon:
         return _registered(target)
     if where == "fault":
         return _fault(attribute)
     if not where or not attribute:
-        raise SamplerLoadError(f"expected module:attribute or file.py:attribute, got {target!r}")
+        raise SamplerLoadError(f"expected module:attribute or file.py:attribute, got {brief(target)}")
     module = import_file(where) if where.endswith(".py") or os.sep in where else import_module(where)
     return _declared(find_attribute(module, attribute, where), target)
 
@@ -77,7 +80,8 @@ def _fault(name: str) -> Verifier:
             return fault_sampler(fault)
     known = [*CATALOGUE, *(fault.name for fault in CATALOGUE.values())]
     raise SamplerLoadError(
-        f"expected the id or name of a fault, got {name!r}{did_you_mean(name, known)}; known: {', '.join(CATALOGUE)}"
+        f"expected the id or name of a fault, got {brief(name)}{did_you_mean(name, known)}; "
+        f"known: {', '.join(CATALOGUE)}"
     )
 
 
@@ -86,7 +90,7 @@ def _registered(name: str) -> Verifier:
         missing = [package for package in NEEDS.get(name, ()) if find_spec(package) is None]
         if missing:
             raise SamplerLoadError(
-                f"{name} needs {' and '.join(missing)}, not installed here: pip install 'specverify[{name}]'"
+                f"{name} needs {' and '.join(missing)}, not installed here: pip install {' '.join(missing)}"
             )
         return load(BUILT_IN[name][0])
     for point in entry_points(group=GROUP):
@@ -96,14 +100,8 @@ def _registered(name: str) -> Verifier:
 
 
 def _installed(point: EntryPoint) -> Verifier:
-    try:
+    with explained(f"loading the installed sampler {point.name!r} ({point.value})"):
         found = point.load()
-    except SpecverifyError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise SamplerLoadError(
-            f"loading the installed sampler {point.name!r} ({point.value}) failed: {type(error).__name__}: {error}"
-        ) from error
     return _declared(found, point.value)
 
 
@@ -112,18 +110,23 @@ def _unknown(name: str) -> str:
         found = [key for key, value in vars(import_file(name)).items() if isinstance(value, Verifier)]
         return f"expected file.py:attribute, got a file alone; write {name}:{found[0] if found else 'my_verifier'}"
     module, dot, attribute = name.rpartition(".")
-    written = f"; write {module}:{attribute} for an attribute of a module" if dot else ""
+    written = f"; write {_shown(f'{module}:{attribute}')} for an attribute of a module" if dot else ""
     return (
-        f"expected a registered name, module:attribute or file.py:attribute, got {name!r}{written}"
+        f"expected a registered name, module:attribute or file.py:attribute, got {brief(name)}{written}"
         f"{did_you_mean(name, names())}; registered: {', '.join(sorted(names()))}"
     )
 
 
 def _declared(found: object, target: str) -> Verifier:
+    named = _shown(target)
     if not callable(found):
         raise SamplerLoadError(
-            f"expected {target} to be a verifier or a function, got {type(found).__name__} {found!r}"
+            f"expected {named} to be a verifier or a function, got {type(found).__name__} {brief(found)}"
         )
     if inspect.isclass(found):
-        raise SamplerLoadError(f"expected {target} to be a verifier or a function, got a class; name an instance of it")
+        raise SamplerLoadError(f"expected {named} to be a verifier or a function, got a class; name an instance of it")
     return as_verifier(found)
+
+
+def _shown(text: str) -> str:
+    return clip(printable(text), 200)

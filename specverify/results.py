@@ -60,7 +60,7 @@ def report(run: Run) -> Report:
             "conforms": judgement.conforms,
             "not_rejected": judgement.not_rejected,
         },
-        "coverage": _coverage(summary, checks),
+        "coverage": _coverage(summary, checks, run),
         "detectable_tv": _detectable(judgement),
         "tolerance": {"class": verifier.tolerance, "allowance": _allowance(judgement)},
         "summary": summary,
@@ -175,7 +175,7 @@ def _message(judgement: Judgement, check: str) -> str:
     cell = int(worst.furthest()[0])
     more = f" Also on {', '.join(r.run.name for r in failing[1:4])}." if len(failing) > 1 else ""
     return (
-        f"{CATALOGUE[check].claim} On case {worst.run.name}, '{worst.probe.labels[cell]}' came "
+        f"What should hold: {CATALOGUE[check].claim} On case {worst.run.name}, '{worst.probe.labels[cell]}' came "
         f"{worst.counts[cell]} times in {worst.n} events, expected {worst.n * worst.probe.probs[cell]:.4g}.{more}"
     )
 
@@ -192,13 +192,14 @@ def _summary(checks: list[dict[str, Any]]) -> dict[str, int]:
     }
 
 
-def _coverage(summary: dict[str, int], checks: list[dict[str, Any]]) -> str:
-    reasons = Counter(check["reason"] for check in checks if check["status"] == "not_applicable")
-    text = f"{summary['ran']} of {len(checks)} checks ran"
-    if reasons:
-        text += f", {summary['not_applicable']} not applicable ({'; '.join(reasons)})"
-    if summary["inconclusive"]:
-        text += f", {summary['inconclusive']} inconclusive"
+def _coverage(summary: dict[str, int], checks: list[dict[str, Any]], run: Run) -> str:
+    sizes = [case.case.vocab_size for case in run.plan.runs]
+    cases = f" on {len(sizes)} cases of {min(sizes)} to {max(sizes)} tokens" if sizes else ""
+    text = f"{summary['ran']} of {len(checks)} checks ran{cases}"
+    for status, name in (("not_applicable", "not applicable"), ("inconclusive", "inconclusive")):
+        reasons = dict.fromkeys(check["reason"] for check in checks if check["status"] == status)
+        if reasons:
+            text += f", {summary[status]} {name} ({'; '.join(reasons)})"
     if summary["known_failures"]:
         text += f", {summary['known_failures']} known failure(s)"
     return text

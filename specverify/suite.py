@@ -148,11 +148,11 @@ class Run:
         known = self.plan.options.known_failures
         hard = (v for v in self.hard if v.check not in known and CATALOGUE[v.check].scope == "lossless")
         if any(hard):
-            self.stopped = "an impossible event proved a fault"
+            self.stopped = "stopped early: an impossible event proved a fault"
         elif any(f.p_value <= self.plan.share and f.check not in known for f in self.findings):
-            self.stopped = "rows or calls proved to be dependent"
+            self.stopped = "stopped early: rows or calls proved to be dependent"
         elif self.log10_e("lossless") >= self.threshold:
-            self.stopped = "the combined evidence proved a fault"
+            self.stopped = "stopped early: the combined evidence proved a fault"
         return bool(self.stopped)
 
     @property

@@ -178,3 +178,22 @@ def test_misspelt_parameter_is_answered_at_once() -> None:
     """An unknown parameter name is refused at the declaration, the nearest name first."""
     with pytest.raises(ContractError, match="draft_probs"):
         specverify.check(lambda draft_tokens, draft_prob: None)
+
+
+def test_one_sequence_where_rows_were_given_is_hinted() -> None:
+    """A sampler that handles one sequence and does not say so is told how to, first of all."""
+    report = check(lambda draft_tokens: [[int(draft_tokens[0, 0]) if draft_tokens.size else 0]])
+    assert "declares max_batch=1" in entry(report, "SV-STR-001")["message"]
+    assert "breaks the contract of a sampler: output structure" in " ".join(str(report).split())
+
+
+def test_tensors_expected_where_arrays_were_given_is_hinted() -> None:
+    """A torch sampler that does not declare its framework is told how to."""
+    report = check(lambda draft_tokens, target_probs: target_probs.gather(2, draft_tokens))
+    assert "declare framework='torch'" in entry(report, "SV-STR-001")["message"]
+
+
+def test_numpy_error_state_of_the_caller_does_not_matter() -> None:
+    """Whoever has NumPy raise on underflow still gets a report."""
+    with np.errstate(all="raise"):
+        assert specverify.check(CONTROLS["correct"], samples=300, target_tv=0.9, alpha=1e-10).verdict == "conformant"

@@ -1,6 +1,7 @@
 """One call hands over exactly what was asked for, reads only what the contract allows, and leaves nothing changed."""
 # ruff: noqa: ARG001, ARG005 - a stub sampler is declared by its parameter names, whether it reads them or not
 
+import asyncio
 import random
 import subprocess
 import sys
@@ -368,9 +369,21 @@ def test_no_draft_and_one_token() -> None:
     assert returned(([0, 0], [0, -1]), draft, lengths, 1).next_token.tolist() == [0, -1]
 
 
+class Unreadable:
+    """Something that fails when NumPy reads it."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        """Fail."""
+        raise self.error
+
+
 GOOD = [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
+MASKED: Any = np.ma.masked_equal(np.array(GOOD), 2)
 FAULTS = {
-    "none": (None, "got None for tokens, expected tokens .*; is a return statement missing"),
+    "none": (None, "got None for tokens, expected tokens .*; the return statement may be missing$"),
     "floats": (np.array(GOOD, dtype=float), r"got floats such as 0\.0 for tokens, expected integers"),
     "float list": ([[0.5, 1, 2]] * 3, r"floats such as 0\.5"),
     "nan": (np.full((3, 3), np.nan), "got NaN for tokens"),
@@ -378,15 +391,30 @@ FAULTS = {
     "complex": (np.array(GOOD) * 1j, "complex numbers such as 0j"),
     "strings": ([["a", "b", "c"]] * 3, "strings such as 'a'"),
     "string": ("012", "strings such as '012'"),
-    "objects": (np.array([[None] * 3] * 3), "ndarray of NoneType"),
-    "huge": ([[2**70, 0, 0]] * 3, "list of int"),
+    "objects": (np.array([[None] * 3] * 3), "ndarray of dtype object holding NoneType"),
+    "object integers": (np.array(GOOD, dtype=object), "got ndarray of dtype object holding int for tokens"),
+    "none inside": ([[0, None, 1]] * 3, "got list of dtype object holding NoneType"),
+    "huge": ([[2**70, 0, 0]] * 3, "got integers beyond int64 for tokens"),
+    "huge negative": ([[-(2**70), 0, 0]] * 3, "got integers beyond int64 for tokens"),
+    "huge and negative": ([[2**63, -1, 0]] * 3, "got integers beyond int64 for tokens"),
+    "huge objects": (np.array([[2**70, 0, 0]] * 3), "got integers beyond int64 for tokens"),
+    "too long to print": ([[10**5000, 0, 0]] * 3, "got integers beyond int64 for tokens"),
+    "masked": (MASKED, "got a masked array for tokens, .*; fill what is masked with -1$"),
+    "masked rows": (list(MASKED), "got a masked array for tokens"),
+    "masked pair": ((MASKED[:, 0], [0] * 3), "got a masked array for num_accepted"),
+    "array of two lines": (
+        Unreadable(ValueError("two\nlines\x1b")),
+        r"no array \(ValueError: two lines\\x1b\), expected",
+    ),
+    "array that exits": (Unreadable(SystemExit(3)), r"no array \(SystemExit: 3\), expected"),
+    "long string": ("x" * 9999, r"strings such as 'x{99}\.\.\. \(10,001 characters\) for tokens"),
     "uint64": (
         np.array([[2**64 - 1, 1, 2]] * 3, dtype=np.uint64),
         r"row 0 .* got tokens \[18446744073709551615, 1, 2\]",
     ),
     "dict": ({"tokens": GOOD}, "got dict for tokens"),
     "generator": ((row for row in GOOD), "got generator for tokens"),
-    "ragged list": ([[0, 1, 2], [2], [1]], "no array .* padded with -1"),
+    "ragged list": ([[0, 1, 2], [2], [1]], "got rows of different lengths for tokens, .*; pad shorter rows with -1$"),
     "rank 1": ([0, 1, 2], r"tokens of shape \[3\], expected \[3, at most 3\]"),
     "rank 3": ([GOOD], r"tokens of shape \[1, 3, 3\]"),
     "scalar": (3, r"tokens of shape \[\]"),
@@ -422,6 +450,7 @@ def test_whatever_the_contract_does_not_name_is_one_clear_fault(name: str) -> No
     with pytest.raises(OutputFault, match=message) as told:
         returned(result)
     assert "\n" not in told.value.message
+    assert told.value.message[-1] not in ".?!"
     assert told.value.message == str(told.value)
 
 
@@ -466,6 +495,55 @@ def test_an_exception_is_shown_with_the_samplers_frames_and_its_input(flat: Case
     assert text.endswith("with case 'flat', seed 77, 5 row(s), draft_tokens [[0, 0], [0, 0], [0, 0]] and so on")
 
 
+def test_the_text_of_an_exception_is_short_and_harmless(flat: Case) -> None:
+    """Endless messages are cut with their length told, control characters escaped, and a broken __str__ survived."""
+
+    class Silent(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    seen = []
+    for error in (ValueError("\x1b[2Jred\udcff é\nsecond"), ValueError("x" * 100_000), Silent()):
+
+        def stub(draft_tokens: Any, error: Exception = error) -> Any:
+            raise error
+
+        declared = verifier(stub)
+        with pytest.raises(SamplerRaised) as told:
+            call(declared, Handed(flat, declared), DRAFT, FULL, 0)
+        seen.append(told.value.message)
+    assert seen[0].startswith("ValueError: \\x1b[2Jred\\udcff é\nsecond\n")
+    assert "x... (100,012 characters)\n" in seen[1]
+    assert len(seen[1]) < 4000
+    assert "Silent" in seen[2]
+
+
+def test_numpys_handling_of_errors_is_put_back(flat: Case) -> None:
+    """A sampler that makes NumPy raise on underflow changes neither the kit nor the user, also when it fails."""
+    before = np.geterr()
+
+    class Meddling:
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            np.seterr(all="raise")
+            return np.zeros((3, 1), dtype=np.int64)
+
+    def returns(draft_tokens: Any) -> Any:
+        np.seterr(all="raise")
+        return draft_tokens
+
+    def fails(draft_tokens: Any) -> Any:
+        np.seterr(all="raise")
+        raise ValueError
+
+    for stub in (verifier(returns), verifier(lambda draft_tokens: Meddling())):
+        call(stub, Handed(flat, stub), DRAFT, FULL, 0)
+        assert np.geterr() == before
+    stub = verifier(fails)
+    with pytest.raises(SamplerRaised):
+        call(stub, Handed(flat, stub), DRAFT, FULL, 0)
+    assert np.geterr() == before
+
+
 def test_a_deep_traceback_is_cut(flat: Case) -> None:
     """Endless recursion shows its first and last frames only."""
 
@@ -479,9 +557,23 @@ def test_a_deep_traceback_is_cut(flat: Case) -> None:
     assert told.value.message.count("File ") <= 6
 
 
-@pytest.mark.parametrize(("error", "seen"), [(SystemExit(2), SamplerRaised), (KeyboardInterrupt(), KeyboardInterrupt)])
-def test_exit_is_a_finding_and_interruption_passes(flat: Case, error: BaseException, seen: Any) -> None:
-    """A sampler that exits has failed its check; the user's Ctrl-C stops the kit."""
+class Own(BaseException):
+    """An exception that only its author knows."""
+
+
+@pytest.mark.parametrize(
+    ("error", "seen"),
+    [
+        (SystemExit(2), SamplerRaised),
+        (GeneratorExit("x"), SamplerRaised),
+        (asyncio.CancelledError(), SamplerRaised),
+        (StopIteration(), SamplerRaised),
+        (Own(), SamplerRaised),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_whatever_is_raised_is_a_finding_and_interruption_passes(flat: Case, error: BaseException, seen: Any) -> None:
+    """A sampler that exits or raises anything has failed its check; the user's Ctrl-C stops the kit."""
 
     def stub(draft_tokens: Any) -> Any:
         raise error

@@ -222,7 +222,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "string": (from_rows("10", "01"), "as a list of probabilities, got '10'"),
     "bytes": (from_rows(b"\x01\x00"), "as a list of probabilities, got b"),
     "generator": (from_rows(x for x in HALF), "as a list of probabilities, got <generator"),
-    "words": (from_rows(["half", "half"]), "position 0, got Invalid literal for Fraction: 'half'"),
+    "words": (from_rows(["half", "half"]), "position 0, got ValueError: Invalid literal for Fraction: 'half'"),
     "None inside": (from_rows([None, 1]), "expected numbers in target row 0"),
     "complex": (from_rows(np.array([0.5 + 1j, 0.5])), "expected numbers in target row 0"),
     "division by zero": (from_rows(["1/0", "1"]), "expected numbers in target row 0"),
@@ -282,7 +282,7 @@ ORDERS: dict[str, Any] = {
 @pytest.mark.parametrize("what", ORDERS)
 def test_what_is_no_order_is_refused_in_one_line(table: Case, what: str) -> None:
     """A renaming needs every id once."""
-    with pytest.raises(ConfigError, match=r"^case 'r': expected each of the ids 0..2 once, got .{1,60}$"):
+    with pytest.raises(ConfigError, match=r"^case 'r': expected each of the ids 0..2 once, got .{1,90}$"):
         table.permuted(ORDERS[what], "r")
 
 
@@ -305,3 +305,20 @@ def test_rounding_of_float_rows_is_forgiven() -> None:
     Case.from_rows("c", [0.5, 0.5 + 9e-10], HALF, num_draft_tokens=1)
     with pytest.raises(ConfigError, match="sum to 1"):
         Case.from_rows("c", [0.5, 0.5 + 2e-9], HALF, num_draft_tokens=1)
+
+
+@pytest.mark.parametrize("name", [5, None, b"x", "", " "])
+def test_a_case_has_a_name_and_its_description_is_text(name: Any) -> None:
+    """What cannot stand in a report is refused, however the case is made."""
+    with pytest.raises(ConfigError, match="expected the name of a case as text, got "):
+        Case.from_rows(name, HALF, HALF, num_draft_tokens=1)
+    case = Case.from_rows("c", HALF, HALF, num_draft_tokens=1)
+    with pytest.raises(ConfigError, match="expected the name of a case as text, got "):
+        case.permuted([1, 0], name)
+    with pytest.raises(ConfigError, match="expected a description as text, got 4; write one line"):
+        Case.from_rows("c", HALF, HALF, num_draft_tokens=1, description=4)  # type: ignore[arg-type]
+
+
+def test_any_integer_is_a_length() -> None:
+    """The length of a draft may be an integer of NumPy."""
+    assert Case.from_rows("c", HALF, HALF, num_draft_tokens=np.int64(2)).num_draft_tokens == 2  # type: ignore[arg-type]

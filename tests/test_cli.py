@@ -44,8 +44,13 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
 
     def plan(sampler: str, **options: Any) -> Any:
         asked.options = {"sampler": sampler, **options}
-        row = {"check": "SV-TOK-001", "case": "T3", "n": 100_000, "cells": 3, "detectable_tv": 0.0123}
-        return Engine(describe=lambda: [row])
+        cases = {"T3": "tiny", "AB": "tiny", "big": "large"}
+        runs = [Engine(name=name, planned=Engine(size_class=size)) for name, size in cases.items()]
+        values = [("SV-TOK-001", "T3", 0.0123), ("SV-TOK-001", "AB", 0.02), ("SV-JNT-001", "big", 0.01)]
+        rows = [
+            {"check": check, "case": case, "n": 100_000, "cells": 3, "detectable_tv": tv} for check, case, tv in values
+        ]
+        return Engine(describe=lambda: rows, runs=runs)
 
     entry = Engine(
         id="SV-TOK-001", title="First token", claim="It follows p.", scope="lossless", explain="The law is p."
@@ -222,25 +227,190 @@ def test_power_of_one_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines()[-1].split() == ["198,830", "0.01"]
 
 
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("--cells 1 --alpha 0.999 --checks 1", "One check with 1 cell, alpha 0.999 shared by 1 check, caught"),
+        ("--cells 2", "One check with 2 cells, alpha 1e-6 shared by 64 checks, caught"),
+    ],
+)
+def test_power_says_what_it_was_asked(line: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The heading counts in words and rounds nothing away."""
+    assert main(["power", *line.split()]) == 0
+    assert capsys.readouterr().out.startswith(text)
+
+
 def test_power_of_a_plan(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    """For a sampler, every planned check is listed with what it would catch."""
-    assert main(["power", "reference", "--profile", "ci"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].split() == ["SV-TOK-001", "T3", "100,000", "3", "0.012"]
-    assert engine.options["profile"] == "ci"
+    """For a sampler, the case that shows least is given by check and by size; on request every case."""
+    assert main(["power", "reference", "--profile", "ci", "--require", "lossless"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["SV-TOK-001", "AB", "100,000", "3", "0.02"] in lines
+    assert ["SV-JNT-001", "big", "100,000", "3", "0.01"] in lines
+    assert ["tiny", "AB", "100,000", "3", "0.02"] in lines
+    assert ["large", "big", "100,000", "3", "0.01"] in lines
+    assert not any("T3" in line for line in lines)
+    assert (engine.options["profile"], engine.options["require"]) == ("ci", "lossless")
+    assert main(["power", "reference", "--verbose"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[1] == ["SV-TOK-001", "T3", "100,000", "3", "0.012"]
+    assert len(lines) == 4
+    assert "profile" not in engine.options
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("line", ["power", "power reference --cells 3", "power --cells 0", "power --cells 4 --tv 2"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "power",
+        "power reference --cells 3",
+        "power --cells 0",
+        "power --cells 4 --tv 2",
+        "power --cells 27 --tv 1e-300",
+        "power --cells 27 --samples 0",
+        "power --cells 27 --samples -5",
+        "power --cells 27 --checks 0",
+        "power --cells 27 --alpha nan",
+        f"power --cells 27 --checks {10**400}",
+        f"power --cells {10**400}",
+        f"power --cells 27 --samples {10**400}",
+        "power reference --tv 0.1",
+        "power reference --checks 64",
+        "power --cells 27 --only SV-TOK-001",
+        "power --cells 27 --only=",
+        "power --cells 27 --require rule",
+        "power --cells 27 --profile quick",
+        "power --cells 27 --verbose",
+        "power --cells 27 --tv 0.1 --samples 10",
+    ],
+)
 def test_power_refuses_what_it_cannot_answer(line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither or both of TARGET and --cells, and numbers outside their domain, are errors of one line."""
+    """Neither or both of TARGET and --cells, numbers outside their domain, and options without effect are errors."""
     assert main(line.split()) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    told = capsys.readouterr().err
+    assert told.startswith("specverify: error: expected ")
+    assert told.count("\n") == 1
+    assert len(told) < 250
+
+
+@pytest.mark.parametrize("value", ["", " ", ",", " , "])
+def test_no_id_is_not_every_id(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty --only, as from an unset variable, is an error, and so is an empty file name."""
+    assert main(["check", "reference", f"--only={value}"]) == 2
+    assert f"expected the id of a check, got {value!r}" in capsys.readouterr().err
+    for option in ("--known-failures", "--json"):
+        assert main(["check", "reference", option, ""]) == 2
+        told = capsys.readouterr().err
+        assert "''" in told
+        assert told.count("\n") == 1
+
+
+def test_an_endless_argument_is_echoed_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever an error repeats is cut and escaped, also by the parser of the arguments."""
+    endless = "\x1b[31m" + "a" * 9999
+    for arguments in (
+        ["check", endless],
+        ["explain", endless],
+        ["check", "reference", "--json", str(tmp_path / endless)],
+    ):
+        assert main(arguments) == 2
+    with pytest.raises(SystemExit):
+        main(["list", endless])
+    with pytest.raises(SystemExit):
+        main(["check", "reference", endless])
+    told = capsys.readouterr().err
+    assert "\x1b" not in told
+    assert max(map(len, told.splitlines())) < 1100
+
+
+def test_an_error_of_the_kit_is_one_line(
+    engine: Engine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody foresaw has status 2, not that of a verdict; with SPECVERIFY_DEBUG it has its traceback."""
+    monkeypatch.delenv("SPECVERIFY_DEBUG", raising=False)
+
+    def fail() -> None:
+        raise ZeroDivisionError("two\nlines")
+
+    engine.effect = fail
+    assert main(["check", "reference"]) == 2
+    expected = "specverify: internal error: ZeroDivisionError: two lines; please report it with the command\n"
+    assert capsys.readouterr().err == expected
+    monkeypatch.setenv("SPECVERIFY_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        main(["check", "reference"])
 
 
 def run(*arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
     """Run the command line in a process of its own."""
     command = [sys.executable, "-m", "specverify.cli", *arguments]
     return subprocess.run(command, text=True, stderr=subprocess.PIPE, check=False, timeout=60, **options)
+
+
+LINES = ("list rules", "explain block", "power --cells 3", "--help", "--version", "check --help")
+RUN = "check reference --only SV-TOK-001 --samples 10"
+
+
+def shell(line: str, redirected: str, unbuffered: str = "") -> "subprocess.CompletedProcess[str]":
+    """Run the command line with a stream closed or full."""
+    command = f"'{sys.executable}' -m specverify.cli {line} {redirected}"
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    return subprocess.run(
+        ["sh", "-c", command], env=environment, text=True, capture_output=True, check=False, timeout=60
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("line", [*LINES, RUN, f"{RUN} --json -"])
+def test_an_output_that_cannot_be_written_is_status_two(line: str, unbuffered: str) -> None:
+    """A full disk is told in one line, and is neither a traceback nor a verdict."""
+    ended = shell(line, "> /dev/full", unbuffered)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("specverify: error: cannot write the output (OSError: [Errno 28] No space left")
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("line", [*LINES[:3], RUN, f"{RUN} --json -"])
+def test_a_closed_output_is_status_two(line: str) -> None:
+    """A closed standard output is told before any work is done."""
+    ended = shell(line, ">&-")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("specverify: error: cannot write to standard output: it is closed;")
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("redirected", ["2>&-", ">&- 2>&-", "2> /dev/full"])
+def test_no_place_for_errors_changes_no_status(redirected: str) -> None:
+    """Where standard error cannot be written to, the status still tells, and nothing goes astray."""
+    ended = shell("check refrence", redirected)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (2, "", "")
+    ended = shell("list rules", "2>&-")
+    assert (ended.returncode, ended.stdout.startswith("token")) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("does", "status"),
+    [
+        ("sys.stdout = None", 3),
+        ("sys.stderr = None", 3),
+        ("sys.stdout = io.StringIO()", 3),
+        ("sys.stdout.close()", 2),
+        ("os.closerange(1, 2)", 2),
+    ],
+)
+def test_a_sampler_that_meddles_with_streams(does: str, status: int, tmp_path: Path) -> None:
+    """Other streams in their place do not keep the report from the user; one it closed is told. The file is there."""
+    (tmp_path / "meddling.py").write_text(
+        "import io, os, sys\nfrom specverify.adapters.builtin import reference\n"
+        f"def f(draft_tokens, num_draft_tokens, draft_probs, target_probs, uniforms):\n    {does}\n"
+        "    return reference(draft_tokens, num_draft_tokens, draft_probs, target_probs, uniforms)\n"
+    )
+    line = f"check '{tmp_path}/meddling.py:f' --only SV-TOK-001 --samples 10 --json '{tmp_path}/report.json'"
+    ended = shell(line, "")
+    assert ended.returncode == status
+    assert ended.stderr.count("\n") == (status == 2)
+    assert ("INCONCLUSIVE" in ended.stdout) == (status == 3)
+    assert Report.read(tmp_path / "report.json").verdict == "inconclusive"
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
@@ -255,7 +425,7 @@ def test_a_reader_that_leaves_is_no_error() -> None:
 def test_a_poor_encoding_is_no_error() -> None:
     """A terminal that knows ASCII alone gets question marks for what it cannot show."""
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    program = "import sys; from specverify.commands import _say; _say('Prüfling\\n', sys.stdout)"
+    program = "import sys; from specverify.output import say; say('Prüfling\\n', sys.stdout)"
     shown = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, check=True, timeout=60
     )
@@ -308,6 +478,23 @@ def test_progress_never_breaks_the_line(monkeypatch: pytest.MonkeyPatch) -> None
     stream = Terminal()
     ProgressBar(stream, clock=ticking(0.0, 10.0))(state(250))
     assert stream.getvalue() == "\r[####------------] 250 of 1,0"
+
+
+def test_a_terminal_that_goes_ends_no_run() -> None:
+    """A closed or failing terminal is no reason to stop, and is not tried again."""
+
+    class Gone(Terminal):
+        def write(self, text: str) -> int:
+            writes.append(text)
+            raise OSError(5, "Input/output error")
+
+    writes: list[str] = []
+    with ProgressBar(Gone(), clock=ticking(0.0, 10.0, 20.0)) as bar:
+        bar(state(250))
+        bar(state(500))
+    assert len(writes) == 1
+    with ProgressBar(None, clock=ticking(0.0, 10.0)) as bar:
+        bar(state(250))
 
 
 def test_progress_is_silent_when_piped() -> None:

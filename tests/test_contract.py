@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import specverify
 from specverify.contract import Verifier, as_verifier, verifier
 from specverify.errors import ContractError
 from specverify.nearest import did_you_mean, nearest
@@ -97,7 +98,9 @@ def test_unknown_parameter_lists_the_names_on_offer_nearest_first() -> None:
         (lambda seed, draft_probs: None, "expected it to ask for draft_tokens, target_probs or target_logits"),
         (lambda *args, **kwargs: None, "expected it to ask for draft_tokens"),
         (dict, "of a class an instance"),
-        ("token", "expected a function"),
+        ("token", "expected a verifier or a function, got 'token'"),
+        (None, "expected a verifier or a function, got None"),
+        ("x" * 9999, r"got 'x{99}\.\.\. \(10,001 characters\); options"),
         (print, "expected it to ask for draft_tokens"),
         (dict.fromkeys, "drop the '/'"),
     ],
@@ -105,6 +108,43 @@ def test_unknown_parameter_lists_the_names_on_offer_nearest_first() -> None:
 def test_what_cannot_be_called_is_refused(function: Any, message: str) -> None:
     """Trees, positional-only parameters, missing inputs, classes and non-functions are refused with advice."""
     with pytest.raises(ContractError, match=message):
+        verifier(function)
+
+
+def test_none_is_no_function() -> None:
+    """None is a mistake and never means that the function is still to come."""
+    for declare in (verifier, verifier(), as_verifier, specverify.check):
+        with pytest.raises(ContractError, match="expected a verifier or a function, got None"):
+            declare(None)  # type: ignore[arg-type]
+
+
+async def _coroutine(draft_tokens: Any) -> Any:
+    return draft_tokens
+
+
+def _generator(draft_tokens: Any) -> Any:
+    yield draft_tokens
+
+
+async def _async_generator(draft_tokens: Any) -> Any:
+    yield draft_tokens
+
+
+class _Asynchronous:
+    async def __call__(self, draft_tokens: Any) -> Any:
+        return draft_tokens
+
+    def rows(self, draft_tokens: Any) -> Any:
+        yield draft_tokens
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_coroutine, _generator, _async_generator, _Asynchronous(), _Asynchronous().rows, functools.partial(_coroutine)],
+)
+def test_what_returns_before_it_ran_is_refused(function: Any) -> None:
+    """Coroutine and generator functions, also as methods, objects and partials, are refused at declaration."""
+    with pytest.raises(ContractError, match="got a coroutine or generator function; wrap it in a plain function"):
         verifier(function)
 
 
@@ -123,12 +163,29 @@ def test_what_cannot_be_called_is_refused(function: Any, message: str) -> None:
         ({"mutates": ("draft_prob",)}, "did you mean 'draft_probs'"),
         ({"mutates": ("seed",)}, "expected mutates to be one of draft_tokens, draft_probs, target_probs"),
         ({"mutates": "draft_probs", "readonly": True}, "got both"),
+        ({"mutates": 5}, "expected mutates to be names, got 5"),
+        ({"mutates": [[]]}, r"expected mutates to be names, got \[\[\]\]"),
+        ({"readonly": "no"}, "expected readonly to be True or False, got 'no'"),
+        ({"rule": ["token"]}, r"expected rule to be one of .*, got \['token'\]"),
+        ({"framework": np.zeros(2)}, r"expected framework to be one of numpy, torch, got array"),
+        ({"name": b"x"}, "expected name to be text, got b'x'"),
+        ({"name": 5}, "expected name to be text, got 5"),
+        ({"name": " "}, "expected name to be text, got ' '"),
+        ({"name": ""}, "expected name to be text, got ''"),
+        ({"device": None}, "expected device to be text, got None"),
+        ({"version": 3}, "expected version to be text, got 3"),
     ],
 )
 def test_option_values_are_checked(options: Any, message: str) -> None:
     """A value that is not on offer is refused at declaration with the nearest that is."""
     with pytest.raises(ContractError, match=message):
         verifier(**options)(plain)
+
+
+def test_any_integer_is_a_batch_size() -> None:
+    """The largest batch may be an integer of NumPy, and is kept as a plain one."""
+    size: Any = np.int64(3)
+    assert type(verifier(max_batch=size)(plain).max_batch) is int
 
 
 def test_both_forms_are_refused_in_16_bits_only() -> None:

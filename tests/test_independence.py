@@ -196,7 +196,7 @@ def test_fair_tokens_of_a_full_stage_raise_no_alarm() -> None:
 
 def test_the_stage_has_a_coin_and_a_flat_case() -> None:
     """Both give fair tokens; the batches are the largest of the stage."""
-    assert [(case.name, rows) for case, rows in cases()] == [("coin", 256), ("flat", 128)]
+    assert [(case.name, rows) for case, rows in cases()] == [("coin", 512), ("flat", 128)]
 
 
 @pytest.mark.parametrize(("make", "fair"), [(coin_case, COIN), (flat_case, FLAT)])

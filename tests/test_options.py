@@ -2,6 +2,7 @@
 # ruff: noqa: ARG005 - a stub sampler is declared by its parameter names
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from specverify.checks import CATALOGUE
 from specverify.contract import Verifier, verifier
 from specverify.errors import ConfigError
 from specverify.options import Options
+from specverify.wording import brief
 
 
 @pytest.fixture
@@ -63,9 +65,23 @@ def test_values_are_kept_as_plain_numbers(plain: Verifier) -> None:
     assert Options.checked(plain, seed=2**63 - 1).seed == 2**63 - 1
 
 
+@pytest.mark.parametrize("value", [np.float32(0.25), np.float64(0.25), Fraction(1, 4), 0.25])
+def test_any_real_number_is_taken(plain: Verifier, value: Any) -> None:
+    """Real numbers of NumPy and fractions are numbers too, and are kept as plain floats."""
+    options = Options.checked(plain, alpha=value, target_tv=value, time_limit=value)
+    kept = (options.alpha, options.target_tv, options.time_limit)
+    assert kept == (0.25, 0.25, 0.25)
+    assert all(type(number) is float for number in kept)
+
+
 @pytest.mark.parametrize(
     "only",
-    ["SV-TOK-001,SV-ACC-001", ["SV-TOK-001", "SV-ACC-001"], iter(["SV-TOK-001", "SV-ACC-001"])],
+    [
+        "SV-TOK-001,SV-ACC-001",
+        "SV-TOK-001, SV-ACC-001",
+        ["SV-TOK-001", "SV-ACC-001"],
+        iter(["SV-TOK-001", "SV-ACC-001"]),
+    ],
 )
 def test_checks_are_selected_by_id(plain: Verifier, only: Any) -> None:
     """A list, a comma-separated string or any iterable; structure and combined evidence always run."""
@@ -98,6 +114,18 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"alpha": math.nan}, "expected alpha to be a number between 0 and 1, such as 1e-6, got nan"),
     ({"alpha": "1e-6"}, "expected alpha to be a number between 0 and 1, such as 1e-6, got '1e-6'"),
     ({"alpha": True}, "expected alpha to be a number"),
+    ({"alpha": np.bool_(True)}, "expected alpha to be a number"),
+    (
+        {"alpha": Fraction(1, 10**400)},
+        "expected alpha to be a number between 0 and 1, such as 1e-6, got Fraction(1, 10",
+    ),
+    ({"seed": int}, "expected seed to be an integer"),
+    ({"seed": 10**5000}, "expected seed to be an integer"),
+    ({"only": ""}, "expected the id of a check, got ''"),
+    ({"only": "SV-TOK-001,"}, "expected the id of a check, got ''"),
+    ({"only": [""]}, "expected the id of a check, got ''"),
+    ({"profile": "x" * 9999}, f"expected a profile of quick, ci, release, got '{'x' * 99}... (10,001 characters)"),
+    ({"time_limit": 10**400}, "expected time_limit to be a positive number of seconds, got 1000"),
     ({"target_tv": 0.0}, "expected target_tv to be a number between 0 and 1, got 0.0"),
     ({"target_tv": 2}, "expected target_tv to be a number between 0 and 1, got 2"),
     ({"samples": 0}, "expected samples to be an integer from 1 to 1000000000, got 0"),
@@ -121,7 +149,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "message"), REFUSED, ids=[str(wrong) for wrong, _ in REFUSED])
+@pytest.mark.parametrize(("wrong", "message"), REFUSED, ids=[brief(wrong, 60) for wrong, _ in REFUSED])
 def test_what_makes_no_sense_is_refused_in_one_line(plain: Verifier, wrong: dict[str, Any], message: str) -> None:
     """The message says what was expected and what was got."""
     with pytest.raises(ConfigError) as raised:

@@ -1,5 +1,6 @@
 """A sampler is found by module, file or registered name, and a name that leads nowhere is explained in one line."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from specverify import registry
@@ -27,6 +29,7 @@ class space:
     inner = good
 
 number = 3
+blob = b"x" * 9999
 """
 
 
@@ -104,6 +107,7 @@ def test_entry_points_are_registered(monkeypatch: pytest.MonkeyPatch, inside: Pa
     points = [
         EntryPoint("theirs", "good_sampler:good", registry.GROUP),
         EntryPoint("gone", "no_such_module_of_theirs:x", registry.GROUP),
+        EntryPoint("leaves", "leaving:x", registry.GROUP),
         EntryPoint("reference", "good_sampler:good", registry.GROUP),
     ]
     monkeypatch.setattr(registry, "entry_points", lambda **_: points)
@@ -113,6 +117,8 @@ def test_entry_points_are_registered(monkeypatch: pytest.MonkeyPatch, inside: Pa
     assert registry.load("reference").name == "reference"
     assert "'gone'" in refused("gone")
     assert "ModuleNotFoundError" in refused("gone")
+    (inside / "leaving.py").write_text("raise GeneratorExit('two\\nlines')\n")
+    assert refused("leaves").startswith("loading the installed sampler 'leaves' (leaving:x) failed: GeneratorExit: two")
 
 
 def test_unknown_names_get_the_nearest() -> None:
@@ -132,11 +138,44 @@ def test_missing_files_modules_and_attributes_get_the_nearest() -> None:
     assert "got no 'inne'; did you mean 'inner'?" in refused("good_sampler.py:space.inne")
 
 
+def test_a_directory_or_device_is_no_file(inside: Path) -> None:
+    """What is there but is no file is called what it is, and never suggested."""
+    (inside / "folder.py").mkdir()
+    for target in ("folder.py:f", "folder.py", "./folder.py/:f"):
+        assert refused(target).endswith("which is a directory; name a file in it")
+    assert "'folder.py'" not in refused("foldr.py:f")
+    assert refused("/dev/null:f").endswith("which is no regular file")
+    assert "which cannot be read (RuntimeError: " in refused("~no_such_user_here/x.py:f")
+
+
+@pytest.mark.parametrize("target", ["{}", "{}.{}", "{}:f", "{}.py:f", "good_sampler.py:{}", "fault:{}", "os:{}"])
+def test_an_endless_target_is_echoed_short(target: str) -> None:
+    """Every form of a target is cut where an error repeats it, and what would act on a terminal is escaped."""
+    told = refused(target.replace("{}", "\x1b" + "a" * 9999))
+    assert len(told) < 900
+    assert "\x1b" not in told
+
+
+@pytest.mark.usefixtures("inside")
+def test_a_path_of_any_bytes_is_a_path() -> None:
+    """A file whose name is no text is imported like any other."""
+    name = os.fsdecode(b"good\xff.py")
+    Path(name).write_text("def f(draft_tokens): return draft_tokens\n")
+    assert registry.load(f"{name}:f").name == "f"
+
+
+def test_a_module_that_is_no_package_has_no_modules() -> None:
+    """A module below one that is no package is missing like any other."""
+    assert "no module named 'json.decoder.x'" in refused("json.decoder.x:y")
+
+
 @pytest.mark.usefixtures("inside")
 def test_what_is_no_function_is_refused() -> None:
     """An attribute that cannot be called, or a class, is refused."""
     assert "got int 3" in refused("good_sampler.py:number")
     assert "name an instance" in refused("good_sampler.py:space")
+    assert "got bytes b'xxx" in refused("good_sampler.py:blob")
+    assert len(refused("good_sampler.py:blob")) < 300
 
 
 @pytest.mark.usefixtures("inside")
@@ -154,6 +193,12 @@ def test_a_file_or_colon_alone_says_what_to_write() -> None:
         ("\n1 / 0\n", ["ZeroDivisionError: division by zero", "bad.py:2)"]),
         ("def g():\n    raise ValueError('two\\nlines')\ng()\n", ["ValueError: two lines", "bad.py:2)"]),
         ("raise SystemExit(3)\n", ["SystemExit: 3", "bad.py:1)"]),
+        ("raise GeneratorExit('early')\n", ["GeneratorExit: early", "bad.py:1)"]),
+        ("raise StopIteration\n", ["failed: StopIteration (", "bad.py:1)"]),
+        ("import asyncio\nraise asyncio.CancelledError\n", ["failed: CancelledError (", "bad.py:2)"]),
+        ("class Own(BaseException): pass\nraise Own('\\x1b[31m\\udcff')\n", ["Own: \\x1b[31m\\udcff", "bad.py:2)"]),
+        ("raise ValueError('x' * 9999)\n", ["xxx... (9,999 characters)", "bad.py:1)"]),
+        ("class Mute(Exception):\n    def __str__(self): 1 / 0\nraise Mute\n", ["failed: Mute (", "bad.py:3)"]),
         ("import no_such_package\n", ["No module named 'no_such_package'", "bad.py:1)"]),
         ("from . import x\n", ["a file inside a package is named as package.module:attribute"]),
     ],
@@ -161,12 +206,46 @@ def test_a_file_or_colon_alone_says_what_to_write() -> None:
 def test_an_import_that_fails_is_one_line_with_its_place(inside: Path, text: str, parts: list[str]) -> None:
     """Syntax errors, exceptions and exits at import give type, message, file and line."""
     (inside / "bad.py").write_text(text)
-    for target in ("bad.py:f", "bad:f"):
+    for target in ("bad.py:f", "bad:f", "bad.py"):
         if target == "bad:f" and "from ." in text:
             continue  # Python then says the same without our advice being true
         told = refused(target)
         assert all(part in told for part in parts), told
     assert not [name for name in sys.modules if "specverify_target_bad" in name]
+
+
+def test_an_interruption_at_import_passes(inside: Path) -> None:
+    """The user's Ctrl-C during a slow import is no fault of the module."""
+    (inside / "slow.py").write_text("raise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        registry.load("slow.py:f")
+
+
+@pytest.mark.parametrize("error", ["RuntimeError('two\\nlines')", "SystemExit(3)", "GeneratorExit()", "Own()"])
+def test_a_module_that_makes_its_attributes_may_fail(inside: Path, error: str) -> None:
+    """Whatever a module's __getattr__ raises is told in one line with its place; a missing name stays one."""
+    (inside / "lazy.py").write_text(
+        "class Own(BaseException): pass\n"
+        f"def __getattr__(name):\n    raise AttributeError(name) if name != 'f' else {error}\n"
+    )
+    for module in ("lazy.py", "lazy"):
+        told = refused(f"{module}:f")
+        assert told.startswith(f"looking up f in {module} failed: {error.partition('(')[0]}")
+        assert told.endswith("lazy.py:3)")
+        assert "got no 'g'" in refused(f"{module}:g")
+
+
+def test_numpys_handling_of_errors_is_put_back_after_an_import(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that makes NumPy raise does not make the kit raise: neither a file, a module, nor an entry point."""
+    before = np.geterr()
+    text = "import numpy as np\nnp.seterr(all='raise')\ndef f(draft_tokens): return draft_tokens\n"
+    (inside / "strict.py").write_text(text)
+    (inside / "strict_too.py").write_text(text)
+    monkeypatch.setattr(registry, "entry_points", lambda **_: [EntryPoint("their", "strict_too:f", registry.GROUP)])
+    monkeypatch.syspath_prepend(str(inside))
+    for target in ("strict.py:f", "strict:f", "their"):
+        registry.load(target)
+        assert np.geterr() == before
 
 
 def test_a_broken_declaration_passes_as_its_own_error(inside: Path) -> None:
@@ -181,7 +260,7 @@ def test_a_broken_declaration_passes_as_its_own_error(inside: Path) -> None:
 @pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed")
 def test_a_missing_extra_says_what_to_install() -> None:
     """Without its packages the adapter's name says which extra to install."""
-    assert refused("transformers").endswith("pip install 'specverify[transformers]'")
+    assert refused("transformers").endswith("pip install torch transformers")
 
 
 @pytest.mark.parametrize("name", ["correct", "broken"])

@@ -16,7 +16,7 @@ from specverify.randomness import global_randomness
 from specverify.reading import OutputFault
 from specverify.sampling import CaseSampler
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'specverify[torch]'")
+torch = pytest.importorskip("torch", reason="torch is not installed")
 
 DRAFT = np.array([[0, 1], [2, 0]])
 FULL = np.array([2, 2])
@@ -150,13 +150,57 @@ def test_a_device_that_torch_lacks_is_one_line(flat: Case) -> None:
     assert "\n" not in str(told.value)
 
 
+@pytest.mark.parametrize("asked", ["generator", "seed"])
+def test_a_device_that_gives_nothing_back_is_one_line(flat: Case, asked: str) -> None:
+    """The device "meta" holds shapes without numbers: it is refused like one that is not there."""
+    scope: dict[str, Any] = {}
+    exec(f"def stub(draft_tokens, {asked}): return None", scope)
+    declared = verifier(framework="torch", device="meta")(scope["stub"])
+    with pytest.raises(ContractError, match=r"expected a device that torch can use here, got 'meta' \(") as told:
+        Handed(flat, declared)
+    assert "\n" not in str(told.value)
+
+
+UNREADABLE: dict[str, Any] = {
+    "sparse": lambda tokens: tokens.to_sparse(),
+    "meta": lambda tokens: tokens.to("meta"),
+    "float8": lambda tokens: tokens.to(torch.float8_e4m3fn),
+    "conjugate": lambda tokens: tokens.to(torch.complex64).conj(),
+    "pair": lambda tokens: (tokens[:, 0].to_sparse(), tokens[:, 0]),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_tensor_that_numpy_cannot_hold_is_a_wrong_output(flat: Case, name: str) -> None:
+    """Sparse, meta, 8-bit and conjugated tensors are told by kind, and are no exception of the sampler."""
+    stub = verifier(framework="torch")(lambda draft_tokens: UNREADABLE[name](draft_tokens))
+    with pytest.raises(
+        OutputFault, match=r"^got a tensor \(\w+ of \w+ on \w+\) that NumPy cannot hold, expected"
+    ) as told:
+        call(stub, Handed(flat, stub), DRAFT, FULL, 0)
+    assert "\n" not in str(told.value)
+
+
+def test_an_error_while_copying_is_the_samplers_own(flat: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a kernel still at work did wrong surfaces in the copy to the host, and is told as an exception."""
+
+    def copy(_tensor: Any) -> Any:
+        raise RuntimeError("device-side assert")
+
+    stub = verifier(framework="torch")(lambda draft_tokens: draft_tokens)
+    handed = Handed(flat, stub)
+    monkeypatch.setattr(torch.Tensor, "cpu", copy)
+    with pytest.raises(SamplerRaised, match="device-side assert"):
+        call(stub, handed, DRAFT, FULL, 0)
+
+
 # --- transformers ----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def adapter() -> Any:
     """Load the adapter, where transformers is installed."""
-    pytest.importorskip("transformers", reason="transformers is not installed: pip install 'specverify[transformers]'")
+    pytest.importorskip("transformers", reason="transformers is not installed")
     return registry.load("transformers")
 
 

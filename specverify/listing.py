@@ -1,0 +1,75 @@
+"""Every name that the kit knows can be listed with a line on it, and checks, faults and rules can be explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from specverify.cases import Case
+
+__all__ = ["explanations", "listings"]
+
+MAX_SHOWN = 8
+
+
+def listings() -> dict[str, Callable[[], dict[str, str]]]:
+    """Give by kind what lists its names, each with a line; nothing is imported before one is called."""
+    return {"samplers": _samplers, "checks": _checks, "faults": _faults, "cases": _cases, "rules": _rules}
+
+
+def _samplers() -> dict[str, str]:
+    from specverify.registry import names
+
+    return dict(names())
+
+
+def _checks() -> dict[str, str]:
+    from specverify.checks import CATALOGUE
+
+    return {key: check.title for key, check in CATALOGUE.items()}
+
+
+def _faults() -> dict[str, str]:
+    from specverify.faults import CATALOGUE
+
+    return {key: f"{fault.name}: {fault.claim}" for key, fault in CATALOGUE.items()}
+
+
+def _cases() -> dict[str, str]:
+    from specverify.menu import menu
+
+    return {case.name: case.description for case in menu()}
+
+
+def _rules() -> dict[str, str]:
+    from specverify.reference import RULES
+
+    return {name: (rule.__doc__ or "").strip().partition("\n")[0] for name, rule in RULES.items()}
+
+
+def explanations() -> dict[str, str]:
+    """Give the text of every id and name that can be explained."""
+    import inspect
+
+    from specverify.checks import CATALOGUE as CHECKS
+    from specverify.faults import CATALOGUE as FAULTS
+    from specverify.menu import menu
+    from specverify.reference import RULES
+
+    texts = {key: check.explain for key, check in CHECKS.items()}
+    for key, fault in FAULTS.items():
+        texts[key] = texts[fault.name] = fault.explain
+    for name, rule in RULES.items():
+        description = (inspect.getdoc(rule) or "").partition("\n\n>>>")[0]
+        texts[name] = f"rule {name}: {description}"
+    return texts | {case.name: _case(case) for case in menu()}
+
+
+def _case(case: Case) -> str:
+    size = f"{case.vocab_size} tokens, {case.num_draft_tokens} drafted"
+    context = "rows depend on the tokens before them" if case.contextual else "rows ignore the tokens before them"
+    shown = case.vocab_size <= MAX_SHOWN and case.num_draft_tokens > 0
+    rows = (("p", case.target_row(())), ("q", case.draft_row(()))) if shown else ()
+    first = "".join(f"\nfirst {name}:  {'  '.join(str(value) for value in row)}" for name, row in rows)
+    return f"case {case.name}: {case.description}\n\n{size}; {context}{first}"
