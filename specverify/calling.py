@@ -88,9 +88,9 @@ def call(
         >>> from specverify.cases import Case
         >>> from specverify.contract import verifier
         >>> case = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
-        >>> accept_all = verifier(lambda draft_tokens: draft_tokens)
-        >>> call(accept_all, Handed(case, accept_all), np.array([[1]]), np.array([1]), seed=0)
-        Reply(num_accepted=array([1]), next_token=array([-1]), warnings=())
+        >>> echo = verifier(lambda draft_tokens: draft_tokens)
+        >>> call(echo, Handed(case, echo), np.array([[1]]), np.array([1]), seed=0)
+        Reply(num_accepted=array([0]), next_token=array([1]), warnings=())
     """
     batch = handed.batch(draft_tokens, num_draft_tokens, seed, seeds)
     threads = _torch_threads()

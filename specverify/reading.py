@@ -76,8 +76,8 @@ def read(
 ) -> tuple[IntArray, IntArray]:
     """Read either return form of a verifier.
 
-    In the tokens form the last token of a row is its replacement or bonus and the ones before it are the accepted
-    prefix, except where the tokens are exactly the row's whole draft: then all are accepted and nothing follows.
+    In the tokens form the last token of a row is always its replacement or bonus, and the ones before it are the
+    accepted prefix: a replacement may equal the rejected draft. Who emits no bonus returns the pair.
 
     Args:
         result: What the verifier returned, with tensors on the host.
@@ -129,15 +129,13 @@ def _read_tokens(result: object, draft: IntArray, lengths: IntArray, vocab_size:
     real = tokens >= 0
     count = np.add.reduce(real, axis=1, dtype=np.int64)
     same = np.add.reduce(np.logical_and.accumulate(tokens[:, :-1] == draft, axis=1), axis=1, dtype=np.int64)
-    whole = (count == lengths) & (same >= lengths)
-    accepted = np.where(whole, lengths, np.maximum(count - 1, 0))
+    accepted = np.maximum(count - 1, 0)
     padding = np.logical_or.reduce(real[:, 1:] > real[:, :-1], axis=1)
     if (padding | (count > lengths + 1) | (same < accepted)).any():
         _check_rows(padding, tokens, draft, "expected -1 only after the last token")
         _check_rows(count > lengths + 1, tokens, draft, "expected at most one token more than its draft has")
         _check_rows(same < accepted, tokens, draft, "expected every token but the last to be the drafted one")
-    following = np.where(whole | (count == 0), -1, tokens[np.arange(rows), np.maximum(count - 1, 0)])
-    return accepted, following
+    return accepted, np.where(count == 0, -1, tokens[np.arange(rows), accepted])
 
 
 def _vector(value: object, name: str, rows: int) -> npt.NDArray[Any]:

@@ -331,12 +331,12 @@ def test_tokens_form(make: Sampler) -> None:
 
 
 def test_tokens_form_of_stopped_rows() -> None:
-    """Rejections, a skipped bonus, an empty row and a last token equal to the draft's are read as documented."""
+    """The last token is never taken for an accepted one: it may be a replacement that equals the draft."""
     draft = np.array([[0, 1]] * 6)
     rows = [[2, -1, -1], [0, 2, -1], [0, 1, -1], [-1, -1, -1], [0, -1, -1], [0, 1, 1]]
     reply = returned(rows, draft, np.full(6, 2))
-    assert reply.num_accepted.tolist() == [0, 1, 2, 0, 0, 2]
-    assert reply.next_token.tolist() == [2, 2, -1, -1, 0, 1]
+    assert reply.num_accepted.tolist() == [0, 1, 1, 0, 0, 2]
+    assert reply.next_token.tolist() == [2, 2, 1, -1, 0, 1]
 
 
 def test_fewer_columns_read_as_padding() -> None:
@@ -346,11 +346,11 @@ def test_fewer_columns_read_as_padding() -> None:
 
 
 def test_ragged_rows_are_read_by_their_own_length() -> None:
-    """A row of its own length 0 or 1 has its bonus there, and may leave it out."""
+    """A row of its own length 0 or 1 has its bonus there."""
     draft, lengths = np.array([[-1, -1], [2, -1], [2, -1], [-1, -1]]), np.array([0, 1, 1, 0])
     reply = returned([[1, -1, -1], [2, 0, -1], [2, -1, -1], [-1, -1, -1]], draft, lengths)
-    assert reply.num_accepted.tolist() == [0, 1, 1, 0]
-    assert reply.next_token.tolist() == [1, 0, -1, -1]
+    assert reply.num_accepted.tolist() == [0, 1, 0, 0]
+    assert reply.next_token.tolist() == [1, 0, 2, -1]
 
 
 @pytest.mark.parametrize(
