@@ -71,12 +71,12 @@ def test_bfloat16_law_is_what_torch_holds() -> None:
 
 def test_tensors_are_read_in_either_form(flat: Case) -> None:
     """Tensors, also inside the pair or in a list of rows, are read; floats are a fault, bfloat16 too."""
-    accepted, following = torch.tensor([0, 2]), torch.tensor([1, -1], dtype=torch.int32)
+    accepted, following = torch.tensor([0, 1]), torch.tensor([1, 0], dtype=torch.int32)
     rows = torch.tensor([[1, -1, -1], [2, 0, -1]])
     for result in ((accepted, following), rows, [rows[0], rows[1]]):
         stub = verifier(lambda draft_tokens, result=result: result)
         reply = call(stub, Handed(flat, stub), DRAFT, FULL, 0)
-        assert (reply.num_accepted.tolist(), reply.next_token.tolist()) == ([0, 2], [1, -1])
+        assert (reply.num_accepted.tolist(), reply.next_token.tolist()) == ([0, 1], [1, 0])
     for dtype in (torch.float32, torch.bfloat16):
         stub = verifier(lambda draft_tokens, dtype=dtype: rows.to(dtype))
         with pytest.raises(OutputFault, match=r"got floats such as 1\.0"):
