@@ -80,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_check(commands.add_parser("check", help="check a sampler", epilog=_STATUS, allow_abbrev=False))
     _add_list(commands.add_parser("list", help="list what there is", allow_abbrev=False))
-    _add_explain(commands.add_parser("explain", help="explain a check, fault or rule", allow_abbrev=False))
+    _add_explain(commands.add_parser("explain", help="explain a check, fault, rule or case", allow_abbrev=False))
     _add_power(commands.add_parser("power", help="say what would be caught with how many samples", allow_abbrev=False))
     return parser
 
@@ -113,7 +113,7 @@ def _add_list(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_explain(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="id or name of a check, fault or rule")
+    parser.add_argument("id", metavar="ID", help="id or name of a check, fault, rule or case")
 
 
 def _add_power(parser: argparse.ArgumentParser) -> None:

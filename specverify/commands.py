@@ -64,7 +64,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    """Explain a check, a fault or a rule, by id or by name."""
+    """Explain a check, a fault, a rule or a case, by id or by name."""
     from specverify.nearest import did_you_mean
     from specverify.reports import hanging
 
@@ -72,8 +72,11 @@ def _explain(arguments: argparse.Namespace) -> int:
     folded = {name.casefold(): text for name, text in texts.items()}
     text = folded.get(arguments.id.casefold())
     if text is None:
-        hint = did_you_mean(arguments.id, texts) or "; see 'specverify list checks', 'list faults' and 'list rules'"
-        raise ConfigError(f"expected the id or name of a check, fault or rule, got {brief(arguments.id)}{hint}")
+        hint = (
+            did_you_mean(arguments.id, texts)
+            or "; see 'specverify list checks', 'list faults', 'list rules' and 'list cases'"
+        )
+        raise ConfigError(f"expected the id or name of a check, fault, rule or case, got {brief(arguments.id)}{hint}")
     say(hanging(text.strip()), sys.stdout)
     return 0
 

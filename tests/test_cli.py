@@ -198,6 +198,7 @@ def test_list_knows_the_cases_and_rules(what: str, name: str, capsys: pytest.Cap
         ("K02", "Then .72/.28."),
         ("residual_target", "Then .72/.28."),
         ("block", "Block verification"),
+        ("W402", "3 tokens, 2 drafted; rows depend on the tokens before them"),
     ],
 )
 def test_explain_takes_ids_and_names(name: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
