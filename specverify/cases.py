@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import product
 from operator import index as as_index
 from typing import Any
 
@@ -20,16 +19,23 @@ import numpy.typing as npt
 
 from specverify.arrays import FloatArray, IntArray
 from specverify.errors import ConfigError
-from specverify.wording import brief, told
+from specverify.rows import (
+    Prefix,
+    draft_length,
+    frozen,
+    is_exact,
+    prefix_row,
+    row_array,
+    rows_per_position,
+    table_level,
+)
+from specverify.wording import brief
 
 __all__ = ["MAX_VOCAB_SIZE", "Case", "Prefix", "Row"]
 
 MAX_VOCAB_SIZE = 262144
-MAX_DRAFT_TOKENS = 1024
 MAX_TABLE_CELLS = 4_000_000
-TOLERANCE = 1e-9
 
-Prefix = tuple[int, ...]
 Row = Sequence[Fraction] | Sequence[float]
 _Exact = tuple[npt.NDArray[np.object_], ...]
 
@@ -99,9 +105,9 @@ class Case:
             >>> Case.from_rows("coin", [0.5, 0.5], [0.9, 0.1], num_draft_tokens=2).target[2].tolist()
             [[0.5, 0.5]]
         """
-        num_draft_tokens = _length(name, num_draft_tokens)
-        p = [[row] for row in _per_position(name, "target", target, num_draft_tokens + 1)]
-        q = [[row] for row in _per_position(name, "draft", draft, num_draft_tokens)]
+        num_draft_tokens = draft_length(name, num_draft_tokens)
+        p = [[row] for row in rows_per_position(name, "target", target, num_draft_tokens + 1)]
+        q = [[row] for row in rows_per_position(name, "draft", draft, num_draft_tokens)]
         return cls._build(name, p, q, description, ragged)
 
     @classmethod
@@ -133,33 +139,34 @@ class Case:
             >>> Case.from_table("flip", rows, rows, num_draft_tokens=1).target_row((0,))
             (Fraction(0, 1), Fraction(1, 1))
         """
-        num_draft_tokens = _length(name, num_draft_tokens)
-        size = len(_prefix_row(name, "target", target, ()))
+        num_draft_tokens = draft_length(name, num_draft_tokens)
+        size = len(prefix_row(name, "target", target, ()))
         if size ** (num_draft_tokens + 1) > MAX_TABLE_CELLS:
             raise ConfigError(
                 f"case {brief(name)}: expected a table of at most {MAX_TABLE_CELLS} cells, got V={size} with "
                 f"num_draft_tokens={num_draft_tokens}; use fewer tokens or Case.from_rows"
             )
-        p = [_level(name, "target", target, size, length) for length in range(num_draft_tokens + 1)]
-        q = [_level(name, "draft", draft, size, length) for length in range(num_draft_tokens)]
+        p = [table_level(name, "target", target, size, length) for length in range(num_draft_tokens + 1)]
+        q = [table_level(name, "draft", draft, size, length) for length in range(num_draft_tokens)]
         return cls._build(name, p, q, description, ragged)
 
     @classmethod
     def _build(cls, name: str, p: list[list[Any]], q: list[list[Any]], description: str, ragged: bool) -> Case:
-        exact = all(_is_exact(row) for level in (*p, *q) for row in level)
+        exact = all(is_exact(row) for level in (*p, *q) for row in level)
         size = len(p[0][0])
         if not 1 <= size <= MAX_VOCAB_SIZE:
             raise ConfigError(f"case {brief(name)}: expected 1 to {MAX_VOCAB_SIZE} tokens, got {size}")
         target, draft = (
             tuple(
-                _array(name, f"{model} row {{}} of position {i}", level, size, exact) for i, level in enumerate(levels)
+                row_array(name, f"{model} row {{}} of position {i}", level, size, exact)
+                for i, level in enumerate(levels)
             )
             for model, levels in (("target", p), ("draft", q))
         )
         return cls(
             name,
-            tuple(_frozen(rows) for rows in target),
-            tuple(_frozen(rows) for rows in draft),
+            tuple(frozen(rows) for rows in target),
+            tuple(frozen(rows) for rows in draft),
             description,
             ragged,
             target if exact else None,
@@ -204,7 +211,7 @@ class Case:
 
     def replace_rows(self, target: Sequence[FloatArray], draft: Sequence[FloatArray]) -> Case:
         """Make the same case with other float rows of the same shapes, such as the law of rounded inputs."""
-        p, q = (tuple(_frozen(rows) for rows in model) for model in (target, draft))
+        p, q = (tuple(frozen(rows) for rows in model) for model in (target, draft))
         return replace(self, target=p, draft=q, _exact_target=None, _exact_draft=None)
 
     def permuted(self, order: Sequence[int], name: str) -> Case:
@@ -238,44 +245,6 @@ class Case:
         return tuple(model[len(prefix)][index].tolist())
 
 
-def _is_row(value: Any) -> bool:
-    """Tell rows from what NumPy takes for one value: numbers, strings, mappings, sets, generators."""
-    return isinstance(value, list | tuple) or np.ndim(value) > 0
-
-
-def _check_row(name: str, model: str, row: Any) -> None:
-    if not _is_row(row):
-        raise ConfigError(f"case {brief(name)}: expected a {model} row as a list of probabilities, got {brief(row)}")
-
-
-def _per_position(name: str, model: str, rows: Sequence[Any] | FloatArray, wanted: int) -> list[Any]:
-    _check_row(name, model, rows)
-    if len(rows) == 0:
-        if wanted == 0:
-            return []
-        raise ConfigError(f"case {brief(name)}: expected a {model} row of at least one token, got none")
-    if not _is_row(rows[0]):
-        return [rows] * wanted
-    if len(rows) != wanted:
-        raise ConfigError(f"case {brief(name)}: expected one {model} row or {wanted} of them, got {len(rows)}")
-    for row in rows:
-        _check_row(name, model, row)
-    return list(rows)
-
-
-def _level(name: str, model: str, table: Mapping[Prefix, Sequence[Any]], size: int, length: int) -> list[Any]:
-    return [_prefix_row(name, model, table, prefix) for prefix in product(range(size), repeat=length)]
-
-
-def _prefix_row(name: str, model: str, table: Mapping[Prefix, Sequence[Any]], prefix: Prefix) -> Sequence[Any]:
-    if not isinstance(table, Mapping):
-        raise ConfigError(f"case {brief(name)}: expected {model} rows in a dict by prefix, got {brief(table)}")
-    if prefix not in table:
-        raise ConfigError(f"case {brief(name)}: expected a {model} row for prefix {prefix}, got none")
-    _check_row(name, model, table[prefix])
-    return table[prefix]
-
-
 def _permutation(name: str, order: Sequence[int], size: int) -> list[int]:
     try:
         ids = [as_index(token) for token in order]
@@ -284,54 +253,3 @@ def _permutation(name: str, order: Sequence[int], size: int) -> list[int]:
     if sorted(ids) != list(range(size)):
         raise ConfigError(f"case {brief(name)}: expected each of the ids 0..{size - 1} once, got {brief(order, 60)}")
     return ids
-
-
-def _length(name: str, num_draft_tokens: object) -> int:
-    try:
-        length = -1 if isinstance(num_draft_tokens, bool) else as_index(num_draft_tokens)  # type: ignore[arg-type]
-    except TypeError:
-        length = -1
-    if not 0 <= length <= MAX_DRAFT_TOKENS:
-        raise ConfigError(
-            f"case {brief(name)}: expected num_draft_tokens to be an integer from 0 to {MAX_DRAFT_TOKENS}, "
-            f"got {brief(num_draft_tokens)}"
-        )
-    return length
-
-
-def _is_exact(row: Sequence[Any]) -> bool:
-    return not isinstance(row, np.ndarray) and all(isinstance(value, (int, Fraction, str)) for value in row)
-
-
-def _array(name: str, where: str, level: list[Any], size: int, exact: bool) -> npt.NDArray[Any]:
-    rows = np.empty((len(level), size), dtype=object if exact else np.float64)
-    for index, row in enumerate(level):
-        here = where.format(index)
-        if len(row) != size:
-            raise ConfigError(f"case {brief(name)}: expected {size} tokens in every row, got {len(row)} in {here}")
-        try:
-            rows[index] = [Fraction(value) for value in row] if exact else _floats(row)
-            _check_distribution(name, here, rows[index], exact)
-        except (ValueError, TypeError, ArithmeticError) as error:
-            raise ConfigError(f"case {brief(name)}: expected numbers in {here}, got {told(error)}") from None
-    return rows
-
-
-def _floats(row: Sequence[Any]) -> FloatArray:
-    values = row.tolist() if isinstance(row, np.ndarray) else row
-    return np.array([float(Fraction(value)) if isinstance(value, str) else float(value) for value in values])
-
-
-def _check_distribution(name: str, where: str, row: npt.NDArray[Any], exact: bool) -> None:
-    total = sum(row) if exact else float(row.sum())
-    if not all(row >= 0):
-        bad = int(np.flatnonzero(~(row >= 0))[0])
-        raise ConfigError(f"case {brief(name)}: expected probabilities >= 0 in {where}, got {row[bad]} at token {bad}")
-    if (total != 1) if exact else not abs(total - 1) <= TOLERANCE:
-        raise ConfigError(f"case {brief(name)}: expected {where} to sum to 1, got {total}; normalise it")
-
-
-def _frozen(rows: npt.NDArray[Any]) -> FloatArray:
-    array = np.array(rows, dtype=np.float64)
-    array.flags.writeable = False
-    return array

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from specverify.cases import MAX_DRAFT_TOKENS, MAX_VOCAB_SIZE, Case, Prefix
+from specverify.cases import MAX_VOCAB_SIZE, Case, Prefix
 from specverify.errors import ConfigError
+from specverify.rows import MAX_DRAFT_TOKENS
 
 HALF = ["1/2", "1/2"]
 SIZE = 3
