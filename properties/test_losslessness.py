@@ -15,18 +15,14 @@ from specverify.properties import conditional_tables, reproducible
 from specverify.reference import (
     RULES,
     Model,
-    Row,
     Rule,
-    Tape,
-    block,
-    choose,
     completed_law,
     outcome_law,
-    residual,
     round_law,
     target_law,
 )
 
+SHOWN = [fault for fault in CATALOGUE.values() if fault.has_law and not fault.drafts and fault.id != "K18"]
 every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 
 
@@ -50,16 +46,6 @@ def likeliest(model: Model) -> Model:
         return [Fraction(x == probs.index(max(probs))) for x in range(len(probs))]
 
     return row
-
-
-def block_with_token_residual(
-    tape: Tape, draft_tokens: Sequence[int], draft_probs: Sequence[Row], target_probs: Sequence[Row]
-) -> tuple[int, int | None]:
-    """Accept as the block rule does, then replace from (p - q)+ in place of (w p - q)+ (fault K27e)."""
-    kept, y = block(tape, draft_tokens, draft_probs, target_probs)
-    if kept < len(draft_tokens):
-        y = choose(tape, ("redraw",), residual(target_probs[kept], draft_probs[kept]))
-    return kept, y
 
 
 @every_rule
@@ -92,11 +78,11 @@ def test_a_deterministic_draft_is_harmless(rule: Rule, case: Case) -> None:
 
 @pytest.mark.parametrize(
     "rule",
-    [*(fault.rule for fault in CATALOGUE.values()), block_with_token_residual],
-    ids=[*CATALOGUE, "K27e"],
+    [fault.rule for fault in SHOWN],
+    ids=[fault.id for fault in SHOWN],
 )
 def test_every_known_fault_is_lossy(rule: Rule, witnesses: list[Case]) -> None:
-    """Each catalogued fault, and the token rule's residual under the block rule, shows on a built-in table."""
+    """Each catalogued fault of a verifier shows on a built-in table, but for a lost tail, which needs a longer one."""
     assert not all(lossless_on(rule, case) for case in witnesses)
 
 

@@ -13,7 +13,7 @@ from .law import (
     target_law,
     total_variation,
 )
-from .rules import RULES, Row, Rule, acceptance, block, match, one_hot, residual, survival, token
+from .rules import RULES, LongerRule, Row, Rule, acceptance, block, match, one_hot, residual, survival, token
 from .tape import (
     Box,
     Branch,
@@ -27,15 +27,21 @@ from .tape import (
     choose,
     flip,
 )
+from .tree_cpu import verify_rrs, verify_target_only
+from .tree_law import TREE_MODES, sibling_law, tree_law, tree_round
+from .trees import TREE_RULES, TreeRule, TreeVerified, children, rrs, target_only, traversal
 
 __all__ = [
     "RULES",
+    "TREE_MODES",
+    "TREE_RULES",
     "Box",
     "Branch",
     "CellPoints",
     "CellProof",
     "Kernel",
     "LazyUniform",
+    "LongerRule",
     "Model",
     "Name",
     "Number",
@@ -45,12 +51,15 @@ __all__ = [
     "Rule",
     "ScriptedTape",
     "Tape",
+    "TreeRule",
+    "TreeVerified",
     "accept_tail",
     "acceptance",
     "block",
     "branches",
     "cell_points",
     "cell_proof",
+    "children",
     "choose",
     "completed_law",
     "expected_tokens",
@@ -60,10 +69,18 @@ __all__ = [
     "outcome_law",
     "residual",
     "round_law",
+    "rrs",
+    "sibling_law",
     "survival",
     "target_law",
+    "target_only",
     "token",
     "total_variation",
+    "traversal",
+    "tree_law",
+    "tree_round",
     "verify_block",
+    "verify_rrs",
+    "verify_target_only",
     "verify_token",
 ]

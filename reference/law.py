@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from .rules import Row, Rule, Verified
+from .rules import LongerRule, Row, Rule
 from .tape import Number, Tape, branches
 
 Tokens: TypeAlias = tuple[int, ...]
@@ -18,21 +18,25 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Outcome(NamedTuple):
-    """One round: the drafted tokens, how many were accepted, and the token emitted after them (None: none)."""
+    """One round: the drafted tokens, how many were accepted, and the token emitted after them (None: none).
+
+    ``extra`` holds what a faulty rule emits after that token; a correct one emits nothing more.
+    """
 
     draft_tokens: Tokens
     num_accepted: int
     next_token: int | None
+    extra: Tokens = ()
 
     @property
     def emitted(self) -> Tokens:
         """The tokens that the round emits."""
         last = () if self.next_token is None else (self.next_token,)
-        return self.draft_tokens[: self.num_accepted] + last
+        return self.draft_tokens[: self.num_accepted] + last + self.extra
 
 
-def outcome_law(rule: Rule, target: Model, draft: Model, num_draft_tokens: int) -> dict[Outcome, Number]:
-    """Return the law of (drafted tokens, accepted length, next token) in one round of a rule.
+def outcome_law(rule: Rule | LongerRule, target: Model, draft: Model, num_draft_tokens: int) -> dict[Outcome, Number]:
+    """Return the law of (drafted tokens, accepted length, next token) in one round of a rule, correct or not.
 
     >>> from specverify.reference import token
     >>> p, q = (Fraction(3, 5), Fraction(2, 5)), (Fraction(4, 5), Fraction(1, 5))
@@ -41,16 +45,16 @@ def outcome_law(rule: Rule, target: Model, draft: Model, num_draft_tokens: int) 
     ('1/5', '9/5')
     """
     return _collect(
-        (Outcome(draft_tokens, *branch.output), weight * branch.weight)
+        (branch.output, weight * branch.weight)
         for draft_tokens, weight in target_law(draft, num_draft_tokens).items()
         for branch in branches(_run(rule, target, draft, draft_tokens))
     )
 
 
-def _run(rule: Rule, target: Model, draft: Model, draft_tokens: Tokens) -> Callable[[Tape], Verified]:
+def _run(rule: Rule | LongerRule, target: Model, draft: Model, draft_tokens: Tokens) -> Callable[[Tape], Outcome]:
     draft_probs = [draft(draft_tokens[:i]) for i in range(len(draft_tokens))]
     target_probs = [target(draft_tokens[:i]) for i in range(len(draft_tokens) + 1)]
-    return lambda tape: rule(tape, draft_tokens, draft_probs, target_probs)
+    return lambda tape: Outcome(draft_tokens, *rule(tape, draft_tokens, draft_probs, target_probs))
 
 
 def round_law(outcomes: Mapping[Outcome, Number]) -> dict[Tokens, Number]:

@@ -2,7 +2,7 @@
 
 A rule takes a tape, the drafted tokens x, the draft rows (row i is q given the first i drafted tokens) and the target
 rows (p likewise, the last one being the bonus row). It returns how many drafted tokens it accepts and the token it
-emits after them (None: none).
+emits after them (None: none). A ``LongerRule`` wrongly emits more tokens after that one, and returns them third.
 """
 # ruff: noqa: ARG001 - every rule takes the same four arguments, whether it reads them or not
 
@@ -15,6 +15,7 @@ Row: TypeAlias = Sequence[Number]
 Rows: TypeAlias = Sequence[Row]
 Verified: TypeAlias = tuple[int, int | None]
 Rule: TypeAlias = Callable[[Tape, Sequence[int], Rows, Rows], Verified]
+LongerRule: TypeAlias = Callable[[Tape, Sequence[int], Rows, Rows], tuple[int, int | None, tuple[int, ...]]]
 
 
 def acceptance(p: Number, q: Number) -> Number:

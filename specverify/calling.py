@@ -6,10 +6,12 @@ raises but the user's own interruption, and whatever it does to NumPy's handling
 
 from __future__ import annotations
 
+import random
 import sys
 import traceback
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -20,10 +22,10 @@ from specverify.declaring import RANDOMNESS
 from specverify.errors import SpecverifyError
 from specverify.handing import Handed
 from specverify.randomness import global_randomness, seed_globals
-from specverify.reading import OutputFault, on_host, read
+from specverify.reading import OutputFault, on_host, read, read_drafted, read_tree
 from specverify.wording import clip, printable
 
-__all__ = ["Reply", "SamplerRaised", "call"]
+__all__ = ["Caller", "Reply", "SamplerRaised", "call", "described"]
 
 MAX_FRAMES = 6
 SHOWN_ROWS = 3
@@ -40,11 +42,14 @@ class Reply:
         num_accepted: int64 [B], in 0 to the row's own draft length.
         next_token: int64 [B], the replacement or bonus token; -1 where none was emitted.
         warnings: What it did beside, such as writing to its arguments.
+        draft_tokens: int64 [B, G], -1 beyond a row's own length, where the kit did not draft them itself; the accepted
+            path in the case of a tree; else None.
     """
 
     num_accepted: IntArray
     next_token: IntArray
     warnings: tuple[str, ...] = ()
+    draft_tokens: IntArray | None = None
 
 
 class SamplerRaised(SpecverifyError):
@@ -59,6 +64,23 @@ class SamplerRaised(SpecverifyError):
         self.message = message
 
 
+class Caller(Protocol):
+    """What makes a call: :func:`call` in this process, or a worker in a process of its own."""
+
+    def __call__(
+        self,
+        verifier: Verifier,
+        handed: Handed,
+        draft_tokens: IntArray,
+        num_draft_tokens: IntArray,
+        seed: int,
+        seeds: IntArray | None = None,
+        *,
+        watch: bool = False,
+    ) -> Reply:
+        """Call a verifier once on a batch, as :func:`call` does."""
+
+
 def call(
     verifier: Verifier,
     handed: Handed,
@@ -66,6 +88,8 @@ def call(
     num_draft_tokens: IntArray,
     seed: int,
     seeds: IntArray | None = None,
+    *,
+    watch: bool = False,
 ) -> Reply:
     """Call a verifier once on a batch.
 
@@ -78,6 +102,7 @@ def call(
         num_draft_tokens: int64 [B]; less than G only for a verifier that asks for it.
         seed: In [0, 2**31); everything random in the call follows from it.
         seeds: int64 [B], the rows' own seeds, to replay single rows; left out, they follow from the seed.
+        watch: Also warn when it asks for its randomness and yet moves the global generators (100 microseconds).
 
     Raises:
         OutputFault: What came back breaks the contract.
@@ -90,11 +115,12 @@ def call(
         >>> case = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
         >>> echo = verifier(lambda draft_tokens: draft_tokens)
         >>> call(echo, Handed(case, echo), np.array([[1]]), np.array([1]), seed=0)
-        Reply(num_accepted=array([0]), next_token=array([1]), warnings=())
+        Reply(num_accepted=array([0]), next_token=array([1]), warnings=(), draft_tokens=None)
     """
     batch = handed.batch(draft_tokens, num_draft_tokens, seed, seeds)
     threads = _torch_threads()
     unseeded = verifier.asks.isdisjoint(RANDOMNESS)
+    before = _generators() if watch and not unseeded else {}
     guard: AbstractContextManager[None] = global_randomness() if unseeded else nullcontext()
     with guard, np.errstate():
         if unseeded:
@@ -109,7 +135,19 @@ def call(
     warnings = [f"{name} changed its argument {array} without mutates=(...)" for array in handed.changed(batch)]
     if threads is not None and _torch_threads() != threads:
         warnings.append(f"{name} changed torch's number of threads from {threads} to {_torch_threads()}")
+    after = _generators() if before else {}
+    moved = [library for library, state in before.items() if after[library] != state]
+    if moved:
+        warnings.append(f"{name} changed the global generator of {' and '.join(moved)}, though it asks for randomness")
     with np.errstate():  # a foreign array type may run code of its own when it is read
+        if verifier.drafts:
+            drafts, num_accepted, next_token = read_drafted(
+                result, draft_tokens.shape, handed.case.vocab_size, triple=verifier.rule is not None
+            )
+            return Reply(num_accepted, next_token, tuple(warnings), drafts)
+        if handed.case.tree is not None:
+            path, num_accepted, next_token = read_tree(result, handed.case.tree, draft_tokens, handed.case.vocab_size)
+            return Reply(num_accepted, next_token, tuple(warnings), path)
         num_accepted, next_token = read(result, draft_tokens, num_draft_tokens, handed.case.vocab_size)
     return Reply(num_accepted, next_token, tuple(warnings))
 
@@ -119,13 +157,27 @@ def _torch_threads() -> int | None:
     return None if torch is None else int(torch.get_num_threads())
 
 
+def _generators() -> dict[str, object]:
+    """Give the states of the global generators of the libraries that are loaded, in a form that compares."""
+    legacy = np.random.get_state(legacy=False)  # noqa: NPY002 - the generator that others share
+    numbers = [np.asarray(value).tolist() for value in legacy["state"].values()]
+    states: dict[str, object] = {"random": random.getstate(), "numpy": (numbers, legacy["has_gauss"], legacy["gauss"])}
+    torch = sys.modules.get("torch")
+    return states if torch is None else {**states, "torch": torch.get_rng_state().numpy().tobytes()}
+
+
+def described(handed: Handed, draft_tokens: IntArray, seed: int) -> str:
+    """Name the input of a call in one line: case, seed and first rows."""
+    rows = f"{len(draft_tokens)} row(s), draft_tokens {clip(str(draft_tokens[:SHOWN_ROWS].tolist()), LONGEST_FRAME)}"
+    more = " and so on" if len(draft_tokens) > SHOWN_ROWS else ""
+    return f"with case {handed.case.name!r}, seed {seed}, {rows}{more}"
+
+
 def _report(error: BaseException, handed: Handed, draft_tokens: IntArray, seed: int) -> str:
     own = (__file__, reading.__file__)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in own]
     if len(frames) > MAX_FRAMES:
         frames = frames[:1] + frames[1 - MAX_FRAMES :]
-    rows = f"{len(draft_tokens)} row(s), draft_tokens {clip(str(draft_tokens[:SHOWN_ROWS].tolist()), LONGEST_FRAME)}"
-    more = " and so on" if len(draft_tokens) > SHOWN_ROWS else ""
     said = printable("".join(traceback.format_exception_only(error)), lines=True).rstrip("\n")
     lines = [
         clip(said, LONGEST_MESSAGE) + "\n",
@@ -133,7 +185,7 @@ def _report(error: BaseException, handed: Handed, draft_tokens: IntArray, seed: 
             clip(printable(frame, lines=True).rstrip("\n"), LONGEST_FRAME) + "\n"
             for frame in traceback.format_list(frames)
         ),
-        f"with case {handed.case.name!r}, seed {seed}, {rows}{more}{_hint(handed.verifier, said)}",
+        f"{described(handed, draft_tokens, seed)}{_hint(handed.verifier, said)}",
     ]
     return "".join(lines)
 

@@ -29,6 +29,7 @@ from specverify.rows import (
     rows_per_position,
     table_level,
 )
+from specverify.tree import Tree
 from specverify.wording import brief
 
 __all__ = ["MAX_VOCAB_SIZE", "Case", "Prefix", "Row"]
@@ -52,6 +53,7 @@ class Case:
         draft: num_draft_tokens arrays of the same form.
         description: One line: what the case is good for.
         ragged: Whether the rows of one batch have draft lengths from 0 to num_draft_tokens.
+        tree: The tree of drafts, num_draft_tokens deep, of a case for tree verifiers; None for one draft per position.
 
     Example:
         >>> case = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
@@ -64,6 +66,7 @@ class Case:
     draft: tuple[FloatArray, ...]
     description: str = ""
     ragged: bool = False
+    tree: Tree | None = None
     _exact_target: _Exact | None = field(default=None, repr=False)
     _exact_draft: _Exact | None = field(default=None, repr=False)
 
@@ -169,8 +172,8 @@ class Case:
             tuple(frozen(rows) for rows in draft),
             description,
             ragged,
-            target if exact else None,
-            draft if exact else None,
+            _exact_target=target if exact else None,
+            _exact_draft=draft if exact else None,
         )
 
     @property
@@ -208,6 +211,42 @@ class Case:
     def draft_row(self, prefix: Prefix) -> Row:
         """Give q(. | prefix), as fractions when the case is exact; a prefix that the case lacks is a ConfigError."""
         return self._row(self._exact_draft or self.draft, prefix)
+
+    def shortened(self, num_draft_tokens: int) -> Case:
+        """Make the same case with fewer drafted tokens; 0 to the number it has.
+
+        Example:
+            >>> case = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=3)
+            >>> case.shortened(1).num_draft_tokens
+            1
+        """
+        count = num_draft_tokens
+        exact_target, exact_draft = self._exact_target, self._exact_draft
+        return replace(
+            self,
+            target=self.target[: count + 1],
+            draft=self.draft[:count],
+            _exact_target=None if exact_target is None else exact_target[: count + 1],
+            _exact_draft=None if exact_draft is None else exact_draft[:count],
+        )
+
+    def with_tree(self, tree: Tree, name: str) -> Case:
+        """Make the same case with a tree of drafts instead of one draft per position.
+
+        Raises:
+            ConfigError: The tree is not num_draft_tokens deep, or the case is ragged.
+
+        Example:
+            >>> case = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
+            >>> case.with_tree(Tree((-1, -1), "top"), "AB-pair").tree.nodes
+            2
+        """
+        if tree.depth != self.num_draft_tokens or self.ragged:
+            raise ConfigError(
+                f"case {brief(name)}: expected a tree as deep as the {self.num_draft_tokens} drafted tokens of a case "
+                f"that is not ragged, got depth {tree.depth}; build the case for the depth of the tree"
+            )
+        return replace(self, name=name, tree=tree)
 
     def replace_rows(self, target: Sequence[FloatArray], draft: Sequence[FloatArray]) -> Case:
         """Make the same case with other float rows of the same shapes, such as the law of rounded inputs."""

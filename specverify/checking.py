@@ -29,6 +29,7 @@ def check(
     samples: int | None = None,
     known_failures: Mapping[str, str] | None = None,
     time_limit: float | None = None,
+    timeout: float | None = None,
     target: str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Report:
@@ -46,6 +47,8 @@ def check(
         samples: Rows of every case in place of those of the profile; fewer where the tolerance class resolves no more.
         known_failures: Reason by check id: these are expected to fail, and fail the run when they do not.
         time_limit: Seconds after which no further case is begun; what is open then stays inconclusive.
+        timeout: Seconds that one call may take: the calls are then made in a process of its own, and one that hangs or
+            ends it fails the structure check and costs its case alone; the memory of that process is watched.
         target: What names the sampler on the command line, for the line that reproduces a failure.
         progress: Called with a Progress after every case of every look.
 
@@ -75,6 +78,7 @@ def check(
                 samples=samples,
                 known_failures=known_failures,
                 time_limit=time_limit,
+                timeout=timeout,
                 target=target,
             )
         )

@@ -134,7 +134,7 @@ _CHECKS = (
         "lossless",
         "Two calls with different seeds share no randomness.",
         "a seed that is ignored or truncated, few distinct streams, counters that restart",
-        "at every distance between calls: exact binomial count of equal tokens; any repeated call",
+        "at every distance between calls: exact binomial count of equal, and of mirrored, fair tokens",
         "independence of the acceptance randomness",
     ),
     Check(
@@ -145,6 +145,24 @@ _CHECKS = (
         "stratified, antithetic or balanced draws within a batch",
         "number of heads per call against its binomial law; G test",
         "independence of the acceptance randomness",
+    ),
+    Check(
+        "SV-IND-004",
+        "nothing long repeats",
+        "lossless",
+        "No long run of tokens comes twice, whatever the rows and calls; single tokens repeat no more than by chance.",
+        "streams shared in any pattern, few distinct streams, streams that overlap, permuted or mirrored rows",
+        "runs worth 96 random bits at all places at once, along rows and along calls; binomial bound on repeats",
+        "independence of the acceptance randomness; Hoeffding 1956 for the bound",
+    ),
+    Check(
+        "SV-DRF-001",
+        "drafted tokens",
+        "rule",
+        "A sampler that drafts by itself draws the tokens that it scores from the draft model.",
+        "drafts by argmax or beam, a filter or temperature that the scores lack, drafts of another request",
+        f"whole drafts of a small vocabulary, products of cells by p/q of a large one; {_G}",
+        "arXiv 2211.17192, Algorithm 1: the draft is sampled from q",
     ),
     Check(
         "SV-ACC-001",

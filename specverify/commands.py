@@ -42,6 +42,7 @@ def _check(arguments: argparse.Namespace) -> int:
             seed=arguments.seed,
             known_failures=known,
             time_limit=arguments.time_limit,
+            timeout=arguments.timeout,
             progress=progress,
         )
     text, write = (stderr, aside) if arguments.json == "-" else (stdout, say)
@@ -70,14 +71,14 @@ def _explain(arguments: argparse.Namespace) -> int:
 
     texts = explanations()
     folded = {name.casefold(): text for name, text in texts.items()}
-    text = folded.get(arguments.id.casefold())
-    if text is None:
+    explain = folded.get(arguments.id.casefold())
+    if explain is None:
         hint = (
             did_you_mean(arguments.id, texts)
             or "; see 'specverify list checks', 'list faults', 'list rules' and 'list cases'"
         )
         raise ConfigError(f"expected the id or name of a check, fault, rule or case, got {brief(arguments.id)}{hint}")
-    say(hanging(text.strip()), sys.stdout)
+    say(hanging(explain().strip()), sys.stdout)
     return 0
 
 

@@ -49,6 +49,16 @@ class Verifier:
     mutates: frozenset[str] = frozenset()
     version: str = ""
 
+    @property
+    def drafts(self) -> bool:
+        """Whether it drafts by itself, from models, instead of verifying drafts of the kit."""
+        return "target_model" in self.asks
+
+    @property
+    def tree(self) -> bool:
+        """Whether it verifies trees, which have several drafts per position."""
+        return "parents" in self.asks
+
     def __post_init__(self) -> None:
         # help() and inspect.signature() then show the function that the user wrote.
         object.__setattr__(self, "__doc__", self.function.__doc__)
@@ -98,7 +108,8 @@ def verifier(
 
     Args:
         function: What to declare, when used bare; any callable but a class, a coroutine or a generator function.
-        rule: A name of specverify.reference.RULES; left out, only losslessness is required.
+        rule: A name of specverify.reference.RULES, or of TREE_RULES for a verifier that asks for parents; left out,
+            only losslessness is required.
         framework: "numpy" or "torch".
         device: A torch device such as "cuda"; "cpu" for NumPy.
         dtype: "float64", "float32", "bfloat16" (torch only) or "float16".

@@ -13,7 +13,6 @@ from specverify.arrays import FloatArray
 from specverify.cases import Case, Prefix, Row
 from specverify.judging import Judgement, ProbeResult
 from specverify.options import Options
-from specverify.reference import RULES
 from specverify.running import CaseRun
 from specverify.views import decode_outcomes
 
@@ -85,7 +84,7 @@ def _first_token(judgement: Judgement, run: CaseRun) -> Pairs:
 
 def _first_draft(judgement: Judgement, run: CaseRun) -> Pairs:
     """Compare acceptance and replacement of the first draft with those of the asserted rule."""
-    law = None if judgement.plan.rule is None else run.case_probes.law(RULES[judgement.plan.rule])
+    law = None if judgement.plan.rule is None else run.case_probes.law(judgement.rules[judgement.plan.rule])
     if law is None or not len(run.outcomes) or not run.tally.tested[:1].any():
         return {}
     drafted = law.view.trace.num_draft_tokens > 0

@@ -17,6 +17,7 @@ from specverify.tolerance import DEFAULT_TOLERANCE, TOLERANCES
 from specverify.wording import brief
 
 __all__ = [
+    "MODELS",
     "PARAMETERS",
     "RANDOMNESS",
     "array_names",
@@ -27,6 +28,7 @@ __all__ = [
 ]
 
 ARRAYS = (
+    "parents",
     "draft_tokens",
     "num_draft_tokens",
     "draft_probs",
@@ -40,7 +42,10 @@ ARRAYS = (
 RANDOMNESS = ("seed", "seeds", "generator", "uniforms")
 """Parameters that carry the randomness; a verifier that asks for none draws from the global generators."""
 
-PARAMETERS = tuple(dict.fromkeys((*ARRAYS, *RANDOMNESS)))
+MODELS = ("draft_model", "target_model")
+"""Parameters of a verifier that drafts by itself: the laws of next tokens, as functions."""
+
+PARAMETERS = tuple(dict.fromkeys((*ARRAYS, *RANDOMNESS, *MODELS)))
 """Every parameter name that a verifier may ask for."""
 
 FRAMEWORKS = ("numpy", "torch")
@@ -72,7 +77,9 @@ def parameters_asked(label: str, function: Callable[..., Any]) -> frozenset[str]
     for parameter in parameters:
         _check_parameter(label, parameter)
     asks = frozenset(parameter.name for parameter in parameters) & frozenset(PARAMETERS)
-    if asks.isdisjoint({"draft_tokens", "target_probs", "target_logits"}):
+    _check_drafting(label, asks)
+    _check_tree(label, asks)
+    if asks.isdisjoint({"draft_tokens", "target_probs", "target_logits", "target_model"}):
         raise _broken(
             label,
             f"expected it to ask for draft_tokens, target_probs or target_logits, got parameters "
@@ -129,9 +136,7 @@ def check_options(
     if tolerance is not None:
         _check_choice(label, "tolerance", tolerance, tuple(TOLERANCES))
     if rule is not None:
-        from specverify.reference import RULES  # the reference is loaded only for those who claim a rule
-
-        _check_choice(label, "rule", rule, tuple(RULES))
+        _check_rule(label, rule, asks)
     _check_arithmetic(label, framework, device, dtype, asks)
     _check_max_batch(label, max_batch)
     if not isinstance(readonly, bool):
@@ -184,16 +189,45 @@ def _check_parameter(label: str, parameter: inspect.Parameter) -> None:
             f"expected parameters that can be passed by name, got positional-only "
             f"{parameter.name!r}; drop the '/' from its signature",
         )
-    if parameter.name == "parents":
-        raise _broken(
-            label,
-            "expected a chain verifier, got one that asks for 'parents'; this version does not support tree verifiers",
-        )
     if parameter.name not in PARAMETERS and parameter.default is inspect.Parameter.empty:
         raise _broken(
             label,
             f"unknown parameter {parameter.name!r}; on offer are, nearest first: "
             f"{', '.join(nearest(parameter.name, PARAMETERS))}",
+        )
+
+
+def _check_drafting(label: str, asks: frozenset[str]) -> None:
+    """Refuse a verifier that asks both for models, to draft by itself, and for what the kit drafted."""
+    drafted = asks & (frozenset(ARRAYS) - {"num_draft_tokens", "seeds"} | {"uniforms"})
+    if asks.intersection(MODELS) and drafted:
+        raise _broken(
+            label,
+            f"expected either models, to draft by itself, or drafts of the kit, got {', '.join(sorted(asks))}; ask for "
+            f"draft_model, target_model and num_draft_tokens alone, or for neither model",
+        )
+    if "draft_model" in asks and "target_model" not in asks:
+        raise _broken(label, "expected target_model beside draft_model, got draft_model alone; ask for both")
+
+
+def _check_tree(label: str, asks: frozenset[str]) -> None:
+    """Refuse what a tree of drafts does not have: its rows all have one shape, and it may end anywhere."""
+    unfit = asks & {"num_draft_tokens", "bonus_tokens"}
+    if "parents" in asks and unfit:
+        raise _broken(
+            label, f"expected a tree verifier, which asks for parents, without {' and '.join(sorted(unfit))}; drop that"
+        )
+
+
+def _check_rule(label: str, rule: str, asks: frozenset[str]) -> None:
+    from specverify.reference import RULES, TREE_RULES  # loaded only for those who claim a rule
+
+    _check_choice(label, "rule", rule, tuple(TREE_RULES if "parents" in asks else RULES))
+    if rule in ("rrs", "traversal") and asks.isdisjoint({"draft_probs", "draft_logits"}):
+        raise _broken(
+            label,
+            f"expected rule {rule!r} to come with draft_probs or draft_logits, got neither; ask for one, or declare "
+            f"'target_only', which is that rule where nodes are scored as certain",
         )
 
 

@@ -1,76 +1,118 @@
-"""Which known fault, or which other rule, explains the outcomes? "None of them" is an answer.
+"""Which known fault, or which other rule, explains what was seen? "None of them" is an answer.
 
 The whole outcomes (draft, accepted length, next token) of the small cases are compared with the exact law of every
-candidate. The first-token law alone could not tell: several faults share it.
+candidate: the first-token law alone could not tell, several faults share it. Candidates whose laws agree on all cases
+of the run are named together, and the likeliest is named only if what was seen does not contradict it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from specverify.alternatives import alternatives, completed, score
+from specverify.arrays import FloatArray, IntArray
+from specverify.evidence import log_e, mean_log_e
 from specverify.faults import CATALOGUE
+from specverify.faults.trees import TREE_FAULT_RULES
 from specverify.judging import Judgement
-from specverify.reference import RULES, Rule
+from specverify.lumping import Law
+from specverify.overlong import overlong_faults
 from specverify.running import CaseRun
 
 __all__ = ["Candidate", "diagnose"]
 
 SLIP = 1e-6  # share of outcomes that may be anything, so that one stray row does not rule out a candidate
+ALIKE = 1e-9  # largest difference of two laws that no run can tell apart
+CONTRADICTED = 1e-6  # chance at which a true candidate is called contradicted
+EXPLAINS = 1e-2  # likelihood of the correct law, relative to a candidate's, above which the candidate explains nothing
+STEPS = (0.0, 0.1, 0.3, 3.0, 10.0, 30.0, 100.0)  # strengths of a fault that are compared with its own
+NEAR = 0.5  # share of all evidence that a neighbour must explain to be worth naming
 SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One explanation of the outcomes.
+    """One explanation of what was seen.
 
     Attributes:
         fault: Id of the fault, or None for another rule and for "none of the known".
         weight: Share among the candidates, equal before the data.
         evidence: log10 of the likelihood ratio against the correct rule, or None.
         message: For people.
+        same_law: Ids of other faults that the cases of the run cannot tell from it.
     """
 
     fault: str | None
     weight: float
     evidence: float | None
     message: str
+    same_law: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What one case showed: counts by answer, and how a law becomes probabilities of the same answers."""
+
+    run: CaseRun
+    counts: IntArray
+    probs_of: Callable[[Law], FloatArray]
+    label: Callable[[int], str]
+
+    def probs(self, law: Law) -> FloatArray:
+        """Give the probabilities of what is counted (ties are not), a little being lent to everything."""
+        probs = self.probs_of(law)
+        return np.asarray((1 - SLIP) * probs / max(probs.sum(), SLIP) + SLIP / len(probs))
+
+    def log_e(self, probs: FloatArray) -> float:
+        """Give the log e-value against a candidate; answers that never came and hardly could share one cell."""
+        kept = (self.counts > 0) | (probs > 1 / len(self.counts) ** 2)
+        cells = np.append(probs[kept], max(0.0, 1 - probs[kept].sum()) + 1e-12)
+        return log_e(np.append(self.counts[kept], 0), cells / cells.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Hypothesis:
+    """A candidate with its probabilities on every case, and how well they fit."""
+
+    names: tuple[str, ...]
+    message: str
+    probs: list[FloatArray]
+    score: float
+    against: float
 
 
 def diagnose(judgement: Judgement) -> list[Candidate]:
-    """Name the faults that explain a nonconformant run, likeliest first.
+    """Name what explains a nonconformant run, likeliest first.
 
     Args:
         judgement: The judged run.
 
     Returns:
-        Candidates that the outcomes do not contradict and that share the highest weights; one that says "none of the
-        known faults" when all are contradicted; nothing when there is nothing to explain.
+        Candidates that what was seen does not contradict and that share the highest weights; one that says "none of
+        the known faults" when all are contradicted; nothing when there is nothing to explain.
     """
-    cases = judgement.counted
-    if judgement.verdict != "nonconformant" or not cases or not _law_fails(judgement):
+    if judgement.verdict != "nonconformant":
         return []
-    correct = RULES[judgement.plan.verifier.rule or "token"]
-    baseline = sum(_log_likelihood(case, correct) for case in cases)
-    hypotheses = _hypotheses(judgement)
-    scores = {
-        name: sum(_log_likelihood(case, rule) for case in cases) - baseline for name, (rule, _) in hypotheses.items()
-    }
-    fitting = [name for name, (rule, _) in hypotheses.items() if not judgement.contradicts(rule)]
-    if not fitting:
-        names = ", ".join(f"{fault.id} {fault.name}" for fault in CATALOGUE.values())
-        return [Candidate(None, 1.0, None, f"none of the known faults explains what was seen (compared: {names})")]
-    top = max(scores[name] for name in fitting)
-    total = sum(math.exp(scores[name] - top) for name in fitting)
-    found = []
-    for name in sorted(fitting, key=lambda name: -scores[name]):
-        weight = math.exp(scores[name] - top) / total
-        if weight > 1e-3:
-            fault = name if name in CATALOGUE else None
-            found.append(Candidate(fault, weight, scores[name] / math.log(10), hypotheses[name][1]))
-    return found[:SHOWN]
+    if not _law_fails(judgement):
+        return _beyond_laws(judgement, "replay", "sharing", "structure")
+    seen = [_seen(judgement, run) for run in judgement.counted]
+    if not seen:
+        return []
+    rule = judgement.rules[judgement.plan.verifier.rule or next(iter(judgement.rules))]
+    correct = [one.probs(law) for one in seen if (law := one.run.case_probes.law(rule)) is not None]
+    if len(correct) < len(seen):
+        return []
+    found = _hypotheses(judgement, seen, correct)
+    least = _score(seen, correct)
+    fitting = [h for h in found if h.against < -math.log(CONTRADICTED) and h.score - least > -math.log(EXPLAINS)]
+    # Rows that share their randomness are worth fewer than they count, so that laws may fail which hold.
+    shared = [] if fitting else _beyond_laws(judgement, "sharing")
+    return _weighted(fitting, least) or shared or [_unknown(judgement, seen, found, least)]
 
 
 def _law_fails(judgement: Judgement) -> bool:
@@ -79,22 +121,165 @@ def _law_fails(judgement: Judgement) -> bool:
     return any(judgement.fails(check) for check in laws)
 
 
-def _hypotheses(judgement: Judgement) -> dict[str, tuple[Rule, str]]:
-    found = {
-        fault.id: (fault.rule, f"it looks as if the sampler {fault.claim}: {fault.wrong}. To repair it, {fault.advice}")
-        for fault in CATALOGUE.values()
-    }
-    for name, rule in RULES.items() if judgement.plan.rule and judgement.lossless is not False else ():
+def _seen(judgement: Judgement, run: CaseRun) -> _Seen:
+    """Take whole outcomes, or completed blocks where a sampler drafts by itself and does not tell what it refused."""
+    probes, verifier = run.case_probes, judgement.plan.verifier
+    joint = next((probe for probe in run.probes if probe.check == "SV-JNT-001"), None)
+    if joint is not None and verifier.drafts and verifier.rule is None:
+        counts = run.count_of("SV-JNT-001")
+        return _Seen(run, counts, lambda law: joint.mass(completed(run.case, law)), joint.labels.__getitem__)
+    return _Seen(run, run.outcomes, probes.outcome_probs, probes.outcome_label)
+
+
+def _hypotheses(judgement: Judgement, seen: Sequence[_Seen], correct: Sequence[FloatArray]) -> list[_Hypothesis]:
+    """Give the known faults and, where only the rule is in doubt, the other rules; equal laws are one hypothesis."""
+    laws: dict[str, tuple[list[Law | None], str]] = {}
+    for name, rule in judgement.rules.items() if judgement.plan.rule and judgement.lossless is not False else ():
         if name != judgement.plan.rule:
             text = f"it behaves as the {name} rule, which is lossless but not the rule that it declares"
-            found[name] = (rule, text)
+            laws[name] = [one.run.case_probes.law(rule) for one in seen], text
+    laws |= {name: ([law(one.run) for one in seen], _looks(name)) for name, law in _fault_laws(judgement)}
+    beyond = _beyond_outcomes(judgement, tuple(name for name in laws if name not in judgement.rules))
+    groups: list[tuple[list[str], str, list[FloatArray]]] = []
+    for name, (of_cases, text) in laws.items():
+        if all(law is not None for law in of_cases):
+            probs = [one.probs(law) for one, law in zip(seen, of_cases, strict=True) if law is not None]
+            same = beyond.get(name, 0.0)
+            alike = next(
+                (g for g in groups if _alike(g[2], probs) and abs(beyond.get(g[0][0], 0.0) - same) < ALIKE), None
+            )
+            if alike is None:
+                groups.append(([name], text, probs))
+            else:
+                alike[0].append(name)
+    return [
+        _Hypothesis(
+            tuple(names), text, probs, _score(seen, probs) + beyond.get(names[0], 0.0), _against(seen, probs, correct)
+        )
+        for names, text, probs in groups
+    ]
+
+
+def _fault_laws(judgement: Judgement) -> Iterator[tuple[str, Callable[[CaseRun], Law | None]]]:
+    """Give the known faults that a sampler of this form can have, and how the law of each on a case is found."""
+    verifier = judgement.plan.verifier
+    if verifier.tree:
+        for name, rule in TREE_FAULT_RULES.items():
+            yield name, partial(lambda rule, run: run.case_probes.law(rule), rule)
+        return
+    for fault in CATALOGUE.values():
+        if fault.may_be_of(verifier):
+            yield fault.id, partial(lambda fault, run: fault.law(run.case), fault)
+
+
+def _beyond_outcomes(judgement: Judgement, names: tuple[str, ...]) -> dict[str, float]:
+    """Give the log likelihood ratios against the correct law on the cases whose first tokens alone are counted."""
+    if judgement.plan.verifier.tree:  # the laws of its faults are known where whole outcomes are
+        return {}
+    runs = [run for run in judgement.plan.runs if run.rows and run not in judgement.counted]
+    scores = [score(alternatives(run.case_probes, names).output, run.first_tokens) for run in runs]
+    return dict(zip(names, np.sum(scores, axis=0).tolist(), strict=True)) if scores else {}
+
+
+def _looks(fault_id: str) -> str:
+    fault = CATALOGUE[fault_id]
+    return f"it looks as if the sampler {fault.claim}: {fault.wrong}. To repair it, {fault.advice}"
+
+
+def _alike(a: Sequence[FloatArray], b: Sequence[FloatArray]) -> bool:
+    return all(np.abs(x - y).max() < ALIKE for x, y in zip(a, b, strict=True))
+
+
+def _score(seen: Sequence[_Seen], probs: Sequence[FloatArray]) -> float:
+    total = 0.0
+    for one, p in zip(seen, probs, strict=True):
+        came = np.flatnonzero(one.counts)
+        total += float(one.counts[came] @ np.log(p[came]))
+    return total
+
+
+def _against(seen: Sequence[_Seen], probs: Sequence[FloatArray], correct: Sequence[FloatArray]) -> float:
+    """Give the log e-value against a candidate, valid whenever the run stopped.
+
+    Half of it bets on counts far from the candidate's on some case, half on the same fault being weaker or stronger.
+    """
+    far = mean_log_e([one.log_e(p) for one, p in zip(seen, probs, strict=True)])
+    own = _score(seen, probs)
+    other = [_score(seen, [_scaled(p, c, step) for p, c in zip(probs, correct, strict=True)]) - own for step in STEPS]
+    return mean_log_e([far, mean_log_e(other)])
+
+
+def _scaled(probs: FloatArray, correct: FloatArray, strength: float) -> FloatArray:
+    law = np.maximum(correct + strength * (probs - correct), SLIP * correct)
+    return np.asarray(law / law.sum())
+
+
+def _weighted(fitting: list[_Hypothesis], least: float) -> list[Candidate]:
+    if not fitting:
+        return []
+    fitting = sorted(fitting, key=lambda h: -h.score)
+    total = sum(math.exp(h.score - fitting[0].score) for h in fitting)
+    found = []
+    for h in fitting[:SHOWN]:
+        weight = math.exp(h.score - fitting[0].score) / total
+        if weight > 1e-3:
+            first, others = h.names[0], h.names[1:]
+            alike = f". These cases cannot tell it from {' and '.join(map(_named, others))}" if others else ""
+            fault = first if first in CATALOGUE else None
+            found.append(Candidate(fault, weight, (h.score - least) / math.log(10), h.message + alike, others))
     return found
 
 
-def _log_likelihood(case: CaseRun, rule: Rule) -> float:
-    law = case.case_probes.law(rule)
-    if law is None:
-        return 0.0
-    probs = (1 - SLIP) * case.case_probes.outcome_probs(law) + SLIP / case.case_probes.outcome_space
-    seen = np.flatnonzero(case.outcomes)
-    return float(case.outcomes[seen] @ np.log(probs[seen]))
+def _named(name: str) -> str:
+    return f"{name} ({CATALOGUE[name].name})" if name in CATALOGUE else f"the {name} rule"
+
+
+def _unknown(judgement: Judgement, seen: Sequence[_Seen], found: Sequence[_Hypothesis], least: float) -> Candidate:
+    """Say that no known fault fits, what is wrong by its parts, and which fault is nearest if one is near."""
+    text = f"none of the {len(CATALOGUE)} known faults explains what was seen{_parts(judgement)}"
+    nearest = max(found, key=lambda h: h.score, default=None)
+    most = sum(_score([one], [np.maximum(one.counts, 0.5) / one.counts.sum()]) for one in seen)
+    if nearest is not None and nearest.score - least > NEAR * (most - least):
+        text += f". The nearest is {' or '.join(map(_named, nearest.names))}, and yet {_difference(seen, nearest)}"
+    return Candidate(None, 1.0, None, text)
+
+
+def _difference(seen: Sequence[_Seen], nearest: _Hypothesis) -> str:
+    worst = max(range(len(seen)), key=lambda i: seen[i].log_e(nearest.probs[i]))
+    one, probs = seen[worst], nearest.probs[worst]
+    n = int(one.counts.sum())
+    answer = int(np.argmax(np.abs(one.counts - n * probs) / np.sqrt(n * probs)))
+    return (
+        f"on case {one.run.name} the outcome '{one.label(answer)}' came {one.counts[answer]} times in {n}, where that "
+        f"fault gives {n * probs[answer]:.4g}"
+    )
+
+
+_SHOWN_BY = {"replay": ("SV-RPL-001",), "sharing": ("SV-IND-001", "SV-IND-004")}
+
+_PARTS = {
+    "SV-ACC-001": "acceptance",
+    "SV-RES-001": "the replacement after a rejection",
+    "SV-BON-001": "the bonus",
+    "SV-POS-001": "the token at later positions",
+    "SV-LEN-001": "the accepted length",
+}
+
+
+def _parts(judgement: Judgement) -> str:
+    wrong = [name for check, name in _PARTS.items() if judgement.applies(check) and judgement.fails(check)]
+    right = [name for check, name in _PARTS.items() if judgement.applies(check) and name not in wrong]
+    return f"; wrong: {', '.join(wrong) or 'nothing alone'}; as due: {', '.join(right) or 'nothing'}"
+
+
+def _beyond_laws(judgement: Judgement, *where: str) -> list[Candidate]:
+    """Name the known faults that show where no law does: in replay, in what rows share, in the form of the output."""
+    names: list[str] = []
+    for shows, checks in _SHOWN_BY.items():
+        if shows in where and any(judgement.fails(check) for check in checks):
+            names += [fault.id for fault in CATALOGUE.values() if fault.shows == shows]
+    plan = judgement.plan
+    kit_drafts = not (plan.verifier.drafts or plan.verifier.tree)
+    if "structure" in where and judgement.fails("SV-STR-001") and plan.worker is None and kit_drafts:
+        names += overlong_faults(plan.verifier, judgement.options.seed % 2**30)
+    return [Candidate(name, 1 / len(names), None, _looks(name)) for name in names[:SHOWN]]

@@ -17,14 +17,17 @@ from specverify.arrays import FloatArray, IntArray
 from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.errors import ContractError, SamplerLoadError
+from specverify.models import TableModel
 from specverify.randomness import BONUS, Uniforms, draw_uniforms, make_generator, row_seeds, stream
 from specverify.rounding import Form, law_of, rounded
 from specverify.sampling import CaseSampler
+from specverify.tree import Tree, sibling_rows
 from specverify.wording import brief, told
 
 __all__ = ["Batch", "Handed"]
 
 _FORMS: tuple[Form, Form] = ("probs", "logits")
+_MODELS = ("target", "draft")
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Handed:
         verifier: Its framework, device and dtype decide the form, its parameters what is built.
 
     Attributes:
+        given: The case as it was given.
         case: The case of the law that is then the null: the given one in float64, else that of the rounded rows (of
             the probabilities where both forms are asked for). Drafts are to be drawn from it.
 
@@ -69,6 +73,7 @@ class Handed:
 
     def __init__(self, case: Case, verifier: Verifier) -> None:
         self.verifier = verifier
+        self.given = case
         self._check_device()
         self._tables: dict[str, Any] = {}
         self._lay_out("target", case.target, np.full((1, case.vocab_size), 1 / case.vocab_size))
@@ -76,6 +81,7 @@ class Handed:
         forms = (self._law_form("target"), self._law_form("draft"))
         self.case = case if verifier.dtype == "float64" else _null_case(case, verifier.dtype, *forms)
         self._bonus = CaseSampler(self.case) if "bonus_tokens" in verifier.asks else None
+        self._models = {f"{name}_model": self._model(name) for name in _MODELS if f"{name}_model" in verifier.asks}
         # A prefix's number is a sum of tokens times place values; those are read off the prefixes with a single 1.
         unit = np.eye(case.num_draft_tokens, dtype=np.int64)
         lengths = range(case.num_draft_tokens + 1)
@@ -88,13 +94,15 @@ class Handed:
         """Build the arguments of one call.
 
         Args:
-            draft_tokens: int64 [B, G], -1 beyond a row's own length.
+            draft_tokens: int64 [B, G], -1 beyond a row's own length; of a tree of N nodes [B, N].
             num_draft_tokens: int64 [B], each row's own length.
             seed: The call's seed, in [0, 2**31).
             seeds: int64 [B], the rows' own seeds; left out, they follow from the seed.
         """
         verifier, asks = self.verifier, self.verifier.asks
         integers = {"draft_tokens": draft_tokens, "num_draft_tokens": num_draft_tokens}
+        if self.case.tree is not None:
+            integers["parents"] = np.array(self.case.tree.parents, dtype=np.int64)
         if "seeds" in asks:
             integers["seeds"] = row_seeds(seed, len(draft_tokens)) if seeds is None else seeds
         if "bonus_tokens" in asks:
@@ -104,12 +112,13 @@ class Handed:
             batch.arguments[name] = self._private(integers[name])
         for name in self._tables:
             batch.arguments[name] = self._rows(name, batch)
+        batch.arguments.update(self._models)
         if "seed" in asks:
             batch.arguments["seed"] = seed
         if "generator" in asks:
             batch.arguments["generator"] = make_generator(seed, verifier.framework, verifier.device)
         if "uniforms" in asks:
-            drawn = draw_uniforms(seed, len(draft_tokens), self.case.num_draft_tokens, verifier.dtype)
+            drawn = draw_uniforms(seed, len(draft_tokens), draft_tokens.shape[1], verifier.dtype)
             batch.arguments["uniforms"] = Uniforms(self._placed(drawn.accept), self._placed(drawn.final))
         return batch
 
@@ -134,11 +143,22 @@ class Handed:
 
     def _law_form(self, model: str) -> Form | None:
         """Give the form whose law is the null: that of the probabilities where both are asked for."""
-        return next((form for form in _FORMS if f"{model}_{form}" in self.verifier.asks), None)
+        asked = [form for form in _FORMS if f"{model}_{form}" in self.verifier.asks]
+        return asked[0] if asked else "logits" if f"{model}_model" in self.verifier.asks else None
+
+    def _model(self, name: str) -> TableModel:
+        """Make the model of one side: log-probabilities by prefix."""
+        levels: tuple[FloatArray, ...] = getattr(self.given, name)
+        rows = np.concatenate([np.empty((0, self.given.vocab_size)), *levels])  # without drafts it has none
+        table = self._placed(rounded(rows, self.verifier.dtype, "logits"))
+        starts = np.cumsum([0, *(len(level) for level in levels)])[:-1]
+        return TableModel(f"{name}_model", table, starts, self.given.row_index, self._placed)
 
     def _index(
         self, draft_tokens: IntArray, num_draft_tokens: IntArray
     ) -> tuple[IntArray, IntArray] | tuple[None, None]:
+        if self.case.tree is not None:
+            return self._tree_index(self.case.tree, draft_tokens)
         length = draft_tokens.shape[1]
         ragged = bool((num_draft_tokens < length).any())
         if not (ragged or self.case.contextual):
@@ -151,8 +171,30 @@ class Handed:
             target = np.where(place > num_draft_tokens[:, None], self._starts[-1], target)
         return target, draft
 
+    def _tree_index(self, tree: Tree, draft_tokens: IntArray) -> tuple[IntArray, IntArray]:
+        numbers = tree.numbers(draft_tokens, self.case.vocab_size if self.case.contextual else 0)
+        target = np.where(numbers < 0, self._starts[-1], numbers + self._starts[tree.depths])
+        above = target[:, np.array(tree.parents) + 1]
+        return target, np.where(draft_tokens < 0, self._starts[-2], above)
+
+    def _sibling_laws(self, tree: Tree, batch: Batch) -> FloatArray:
+        """Give the law of each node given its earlier siblings: float64 [B, N, V], zeros where it does not exist."""
+        tokens, size = batch.integers["draft_tokens"], self.case.vocab_size
+        if tree.mode == "top":
+            return np.asarray((tokens[..., None] == np.arange(size)).astype(np.float64))
+        laws = np.concatenate([*self.case.draft, np.zeros((1, size))])[batch.draft_index]
+        for node in range(tree.nodes):
+            earlier = [tokens[:, sibling] for sibling in tree.earlier(node)]
+            if earlier:
+                laws[:, node] = sibling_rows(laws[:, node], earlier)
+        return np.asarray(laws)
+
     def _view(self, name: str, batch: Batch) -> Any:
         """Give the rows of an argument without copying where that is possible."""
+        tree = self.case.tree
+        if tree is not None and tree.mode != "with_replacement" and name.startswith("draft"):
+            form = next(form for form in _FORMS if name.endswith(form))
+            return self._placed(rounded(self._sibling_laws(tree, batch), self.verifier.dtype, form))
         table = self._tables[name]
         index = batch.target_index if name.startswith("target") else batch.draft_index
         if index is not None:

@@ -1,180 +1,104 @@
-"""Rows and calls must not share randomness: fair tokens are compared at every distance between rows and between calls.
+"""The independence stage: cases whose rows give fair tokens under any lossless rule, and the checks that compare them.
 
-Both cases give fair random bits per row under any lossless rule. For one distance d the comparisons of rows i and i + d
-form a forest, so their results are mutually independent and the number of equal (or mirrored) pairs is exactly
-binomial. A wrong law also makes tokens equal: what the observed frequencies of single tokens explain is not dependence.
+The coin case tests the accept uniforms, the flat cases the final ones, the wide case both, also one row at a time;
+crowds are the largest batches a sampler takes, since shared randomness may begin beyond any small number of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from specverify.arrays import FloatArray, IntArray
+from specverify.arrays import IntArray
 from specverify.cases import Case
-from specverify.evidence import binomial_p, gof
-from specverify.menu import coin_case, flat_case
+from specverify.distances import between_calls, between_rows, within_calls
+from specverify.findings import Finding
+from specverify.menu import coin_case, crowd_case, flat_case, wide_case
+from specverify.repeats import repeats
 
-__all__ = ["CALLS", "Finding", "between_calls", "between_rows", "cases", "find", "within_calls"]
+__all__ = ["StageCase", "cases", "find"]
 
 CALLS = 512
-FLAT_TOKENS = 256
-EXPLAINED = 1e-9  # chance above which the frequencies of single tokens explain a finding
-FINGERPRINT = 8  # tokens of eight bits; two calls agree on all of them with probability 2**-64
+COIN_ROWS = 512  # also the largest batch whose rows are compared at every distance
+FLAT_ROWS = 128
+WIDE_ROWS = 64
+CROWD_ROWS = 8192
+CROWD_CALLS = 32
+COIN_CROWD_CALLS = 96  # the fewest that make a row of coins a run that never repeats by chance
 
 
 @dataclass(frozen=True)
-class Finding:
-    """Result of one dependence check on one case.
+class StageCase:
+    """One case of the stage, as one sampler gets it.
 
     Attributes:
-        check: Id of the check.
-        case: Name of the case.
-        p_value: Valid p-value, corrected for all the distances looked at.
-        n: Comparisons behind the worst distance.
-        observed: Equal pairs seen there.
-        expected: Equal pairs due there.
-        message: What it looks like, for people.
-        explained: Whether independent rows with the observed frequencies of tokens would look the same.
+        case: The case.
+        batch: Rows of every call.
+        calls: Number of calls.
     """
 
-    check: str
-    case: str
-    p_value: float
-    n: int
-    observed: float
-    expected: float
-    message: str
-    explained: bool
-
-    @property
-    def key(self) -> str:
-        """Give the unique name."""
-        return f"{self.check} on {self.case}"
+    case: Case
+    batch: int
+    calls: int
 
 
-def cases() -> tuple[tuple[Case, int], ...]:
-    """Give the cases of the independence stage and the largest number of rows per call of each."""
-    return (coin_case(), 512), (flat_case(), 128)
-
-
-def find(tokens: IntArray, case: Case) -> list[Finding]:
-    """Run every dependence check that a case and its batch size allow.
+def cases(max_batch: int | None) -> tuple[StageCase, ...]:
+    """List the cases of the stage for a sampler.
 
     Args:
-        tokens: int64 [calls, rows], the first token of each row.
-        case: One of :func:`cases`.
+        max_batch: Largest number of rows that it takes, or None.
 
     Returns:
-        One finding a check; calls of one row say nothing about rows.
+        The cases in the order in which they are run; a sampler of few rows gets no crowds.
+
+    Example:
+        >>> [(stage.case.name, stage.batch, stage.calls) for stage in cases(1)]
+        [('coin', 1, 512), ('flat', 1, 512), ('wide', 1, 512)]
     """
-    fair = int((case.target[0][0] > 0).sum())
-    found = [between_calls(tokens, case.name, fair)]
-    if tokens.shape[1] > 1:
-        found += [between_rows(tokens, case.name, fair), within_calls(tokens, case.name, fair)]
-    return found
+    return tuple(_cases(max_batch or CROWD_ROWS))
 
 
-def between_rows(tokens: IntArray, case: str, fair: int) -> Finding:
-    """Compare the rows of each call at every distance.
+def _cases(largest: int) -> Iterator[StageCase]:
+    yield StageCase(coin_case(), min(COIN_ROWS, largest), CALLS)
+    yield StageCase(flat_case(), min(FLAT_ROWS, largest), CALLS)
+    wide = min(WIDE_ROWS, largest)
+    yield StageCase(wide_case(), wide, max(WIDE_ROWS, CALLS // wide))
+    if largest > FLAT_ROWS:
+        yield StageCase(crowd_case(), min(CROWD_ROWS, largest), CROWD_CALLS)
+    if largest > COIN_ROWS:
+        yield StageCase(replace(coin_case(), name="coin-crowd"), min(CROWD_ROWS, largest), COIN_CROWD_CALLS)
+
+
+def find(completed: IntArray, case: Case, selects: Callable[[str], bool] = lambda _: True) -> list[Finding]:
+    """Run every dependence check that was asked for and that a case and its batch size allow.
 
     Args:
-        tokens: int64 [calls, rows], each fair on 0 .. fair - 1 and at least two rows.
-        case: Name of the case.
-        fair: Number of equally likely tokens.
+        completed: int64 [calls, rows, G + 1], the completed blocks.
+        case: Case of one of :func:`cases`.
+        selects: Whether a check was asked for, by id.
 
     Returns:
-        The finding of SV-IND-001 for the most suspicious distance.
+        One finding a check; calls of one row say nothing about distances between rows.
     """
-    pairs = [(d, tokens[:, d:], tokens[:, :-d]) for d in range(1, tokens.shape[1])]
-    return _worst("SV-IND-001", case, "rows", fair, pairs, _chances(tokens, fair))
+    fair = int((case.target[-1][0] > 0).sum())
+    tokens, places = completed[..., 0], None
+    if case.name == wide_case().name:
+        tokens, places = _first_other(completed, case.vocab_size)
+    made: dict[str, Callable[[], Finding]] = {"SV-IND-004": lambda: repeats(tokens, case.name, fair, places)}
+    if tokens.shape[1] <= COIN_ROWS:
+        made["SV-IND-002"] = lambda: between_calls(tokens, case.name, fair)
+        if tokens.shape[1] > 1:
+            made["SV-IND-001"] = lambda: between_rows(tokens, case.name, fair)
+            made["SV-IND-003"] = lambda: within_calls(tokens, case.name, fair)
+    return [make() for check, make in made.items() if selects(check)]
 
 
-def between_calls(tokens: IntArray, case: str, fair: int) -> Finding:
-    """Compare the calls, row by row, at every distance; long calls that repeat exactly are found whatever the distance.
-
-    Args:
-        tokens: int64 [calls, rows], each fair on 0 .. fair - 1, and at least two calls.
-        case: Name of the case.
-        fair: Number of equally likely tokens.
-
-    Returns:
-        The finding of SV-IND-002 for the most suspicious distance.
-    """
-    calls, rows = tokens.shape
-    chances = _chances(tokens, fair)
-    found = _worst("SV-IND-002", case, "calls", fair, [(d, tokens[d:], tokens[:-d]) for d in range(1, calls)], chances)
-    if fair == FLAT_TOKENS and rows >= FINGERPRINT:
-        _, counts = np.unique(tokens[:, :FINGERPRINT], axis=0, return_counts=True)
-        repeats = int(calls - len(counts))
-        pairs = calls * (calls - 1) / 2
-        chance = pairs * float(fair) ** -FINGERPRINT
-        if repeats:  # says more than any one distance, and is below any sensible level
-            text = f"{repeats} of {calls} calls with different seeds repeat the tokens of an earlier call"
-            explained = pairs * chances["equal"] ** FINGERPRINT > EXPLAINED
-            return Finding("SV-IND-002", case, min(chance, found.p_value), calls, repeats, 0.0, text, explained)
-    return found
-
-
-def within_calls(tokens: IntArray, case: str, fair: int) -> Finding:
-    """Compare how often the lower half of the tokens comes in each call with its binomial law.
-
-    Args:
-        tokens: int64 [calls, rows], each fair on 0 .. fair - 1.
-        case: Name of the case.
-        fair: Number of equally likely tokens, even.
-
-    Returns:
-        The finding of SV-IND-003.
-    """
-    calls, rows = tokens.shape
-    heads = (tokens < fair // 2).sum(axis=1)
-    counts = np.bincount(heads, minlength=rows + 1)
-    fit = gof(counts, _binomial(rows, 0.5), rigorous=True)
-    explained = gof(counts, _binomial(rows, float(heads.mean() / rows)), rigorous=True).p_value > EXPLAINED
-    spread, due = float(heads.var()), rows / 4
-    word = "too evenly" if spread < due else "too unevenly"
-    text = f"tokens are spread {word} over the rows of a call: variance {spread:.3g} per call, expected {due:.3g}"
-    return Finding("SV-IND-003", case, fit.p_value, calls, spread, due, text, explained)
-
-
-def _worst(
-    check: str,
-    case: str,
-    what: str,
-    fair: int,
-    pairs: list[tuple[int, IntArray, IntArray]],
-    chances: dict[str, float],
-) -> Finding:
-    """Find the distance with the smallest p-value and correct it for the number of distances and comparisons."""
-    found = [
-        (float(binomial_p(seen, a.size, 1 / fair)), int(seen), a.size, distance, word)
-        for distance, a, b in pairs
-        for word, seen in _matches(a, b, fair)
-    ]
-    p_value, seen, size, distance, word = min(found, key=lambda f: (f[0], -f[2]))
-    share, due = seen / size, 1 / fair
-    text = f"{what} at distance {distance} are {word} in {share:.2%} of {size} comparisons, expected {due:.2%}"
-    explained = float(binomial_p(seen, size, chances[word])) > EXPLAINED
-    return Finding(check, case, min(1.0, p_value * len(found)), size, seen, size / fair, text, explained)
-
-
-def _chances(tokens: IntArray, fair: int) -> dict[str, float]:
-    """Give the chance that two independent tokens of the observed frequencies are equal, or mirrored."""
-    share = np.bincount(tokens.ravel(), minlength=fair) / tokens.size
-    mirrored = float(share[:fair] @ share[:fair][::-1])
-    return {"equal": min(1.0, float(share @ share)), "mirrored": min(1.0, mirrored)}
-
-
-def _matches(a: IntArray, b: IntArray, fair: int) -> Iterator[tuple[str, int]]:
-    yield "equal", int((a == b).sum())
-    if fair > 2:  # of two tokens, mirrored means unequal: the two-sided test sees it
-        yield "mirrored", int((a + b == fair - 1).sum())
-
-
-def _binomial(n: int, chance: float) -> FloatArray:
-    from scipy.stats import binom
-
-    return np.asarray(binom.pmf(np.arange(n + 1), n, chance), dtype=np.float64)
+def _first_other(completed: IntArray, vocab_size: int) -> tuple[IntArray, IntArray]:
+    """Give the first token that is not the drafted token 0, counted from 0, and its place in the block."""
+    others = completed != 0
+    others[..., -1] = True
+    places = others.argmax(axis=-1)
+    tokens = np.take_along_axis(completed, places[..., None], axis=-1)[..., 0]
+    return np.where(tokens > 0, tokens, vocab_size) - 1, places  # a last token 0 is wrong, and not one of the fair ones

@@ -8,7 +8,7 @@ the stated total variation would have been detected; what is neither proved nor 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,17 +17,19 @@ import numpy as np
 from specverify.arrays import IntArray
 from specverify.checks import CATALOGUE
 from specverify.evidence import Fit, gof, holm, log_e, mean_log_e, required_count
+from specverify.findings import Finding
 from specverify.hard import Violation
-from specverify.independence import Finding
+from specverify.lumping import rules_of
 from specverify.options import ALWAYS
 from specverify.plan import DEPENDENCE
 from specverify.probes import Probe
-from specverify.reference import RULES, Rule
+from specverify.reference import Rule, TreeRule
 from specverify.running import CaseRun
 from specverify.suite import Run
 
 __all__ = ["COMBINED", "Headline", "Judgement", "ProbeResult"]
 
+ROW_CHECKS = ("SV-IND-001", "SV-IND-003")  # they compare the rows of one call
 UNSEEN = 1e-9  # chance that a correct sampler shows an event less often than is required
 COMBINED = {"SV-ALL-001": "lossless", "SV-ALL-002": ""}  # which scope's evidence is combined; "" is all of it
 
@@ -106,8 +108,7 @@ class Judgement:
     @cached_property
     def rejected(self) -> set[str]:
         """Give the keys of the probes and findings that fail on their own."""
-        own = math.log(2 * self.plan.num_checks / self.options.alpha)
-        keys = {result.probe.key for result in self.results if result.log_e >= own}
+        keys = {result.probe.key for result in self.results if result.log_e >= self.plan.own_log_e}
         keys |= {finding.key for finding in self.run.findings if finding.p_value <= self.plan.share}
         if self.run.complete:
             named = [(r.probe.key, r.fit.p_value) for r in self.results]
@@ -146,7 +147,7 @@ class Judgement:
         if check in ("SV-STR-001", "SV-RPL-001"):
             return True
         if check in DEPENDENCE:
-            return bool(self.plan.stage) and (check == "SV-IND-002" or self.plan.verifier.max_batch != 1)
+            return bool(self.plan.stage) and (check not in ROW_CHECKS or self.plan.verifier.max_batch != 1)
         if check in COMBINED:
             return bool(self.results) and (check == "SV-ALL-001" or self.plan.rule is not None)
         return bool(self.of(check))
@@ -176,6 +177,8 @@ class Judgement:
         if CATALOGUE[check].scope == "rule":
             if self.plan.rule is None:
                 return "no rule is asserted" if self.plan.verifier.rule else "the sampler declares no rule"
+            if self.plan.verifier.tree:
+                return "it asks about one draft per position"
             return f"no case has a law for the rule {self.plan.rule}"
         if check in DEPENDENCE and self.plan.verifier.max_batch == 1:
             return "the sampler takes one row per call"
@@ -230,7 +233,7 @@ class Judgement:
     def _unseen(self) -> Iterator[str]:
         """Name events that a sampler of the declared rule must have shown by now."""
         for case in self.run.runs:
-            law = None if self.plan.rule is None else case.case_probes.law(RULES[self.plan.rule])
+            law = None if self.plan.rule is None else case.case_probes.law(self.rules[self.plan.rule])
             if law is not None and case.rows:
                 stopped = law.view.trace.rejected
                 for event, due, seen in (
@@ -263,20 +266,25 @@ class Judgement:
             return False
         return None if self.doubts or self.options.only else True
 
+    @property
+    def rules(self) -> Mapping[str, Rule | TreeRule]:
+        """Give the known rules of this form of sampler by name."""
+        return rules_of(tree=self.plan.verifier.tree)
+
     @cached_property
     def not_rejected(self) -> list[str] | None:
         """List the known rules that the outcomes do not contradict; None where no outcomes were counted."""
         if not self.counted:
             return None
-        return [name for name, rule in RULES.items() if not self.contradicts(rule)]
+        return [name for name, rule in self.rules.items() if not self.contradicts(rule)]
 
     @cached_property
     def counted(self) -> list[CaseRun]:
         """List the cases whose whole outcomes were counted."""
         return [case for case in self.plan.runs if len(case.outcomes) and case.outcomes.any()]
 
-    def contradicts(self, rule: Rule) -> bool:
+    def contradicts(self, rule: Rule | TreeRule) -> bool:
         """Say whether the outcomes contradict the law of a rule, at any stopping time, by the mean of its e-values."""
         probes = [(case, case.case_probes.outcome_probe(rule)) for case in self.counted]
         terms = [log_e(probe.recount(case.outcomes), probe.probs) for case, probe in probes if probe is not None]
-        return bool(terms) and mean_log_e(terms) >= math.log(2 * len(RULES) / self.options.alpha)
+        return bool(terms) and mean_log_e(terms) >= math.log(2 * len(self.rules) / self.options.alpha)

@@ -24,10 +24,10 @@ def acceptance(runs: list[CaseRun]) -> dict[str, Any] | None:
         runs: The cases that were run.
 
     Returns:
-        The "acceptance" part of the report document; None where no draft was tested.
+        The "acceptance" part of the report document; None where no draft was tested, and for trees.
     """
     tested = sum(int(run.tally.tested.sum()) for run in runs)
-    if not tested:
+    if not tested or any(run.case.tree is not None for run in runs):  # one draft per position is what it measures
         return None
     accepted = sum(int(run.tally.accepted.sum()) for run in runs)
     rows = sum(run.rows for run in runs)

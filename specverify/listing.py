@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,37 +38,44 @@ def _faults() -> dict[str, str]:
 
 
 def _cases() -> dict[str, str]:
-    from specverify.menu import menu
+    return {case.name: case.description for case in _all_cases()}
 
-    return {case.name: case.description for case in menu()}
+
+def _all_cases() -> tuple[Case, ...]:
+    from specverify.menu import menu
+    from specverify.reference import TREE_MODES
+    from specverify.tree_menu import tree_menu
+
+    return (*menu(), *tree_menu(TREE_MODES))
 
 
 def _rules() -> dict[str, str]:
-    from specverify.reference import RULES
+    from specverify.reference import RULES, TREE_RULES
 
-    return {name: (rule.__doc__ or "").strip().partition("\n")[0] for name, rule in RULES.items()}
+    return {name: (rule.__doc__ or "").strip().partition("\n")[0] for name, rule in (RULES | TREE_RULES).items()}
 
 
-def explanations() -> dict[str, str]:
-    """Give the text of every id and name that can be explained."""
+def explanations() -> Mapping[str, Callable[[], str]]:
+    """Give by id and name what makes the text; the exact laws of a fault are computed for it."""
     import inspect
 
     from specverify.checks import CATALOGUE as CHECKS
     from specverify.faults import CATALOGUE as FAULTS
-    from specverify.menu import menu
-    from specverify.reference import RULES
+    from specverify.reference import RULES, TREE_RULES
 
-    texts = {key: check.explain for key, check in CHECKS.items()}
+    texts = {key: partial(getattr, check, "explain") for key, check in CHECKS.items()}
     for key, fault in FAULTS.items():
-        texts[key] = texts[fault.name] = fault.explain
-    for name, rule in RULES.items():
+        texts[key] = texts[fault.name] = partial(getattr, fault, "explain")
+    for name, rule in (RULES | TREE_RULES).items():
         description = (inspect.getdoc(rule) or "").partition("\n\n>>>")[0]
-        texts[name] = f"rule {name}: {description}"
-    return texts | {case.name: _case(case) for case in menu()}
+        texts[name] = partial(str, f"rule {name}: {description}")
+    return texts | {case.name: partial(_case, case) for case in _all_cases()}
 
 
 def _case(case: Case) -> str:
     size = f"{case.vocab_size} tokens, {case.num_draft_tokens} drafted"
+    if case.tree is not None:
+        size += f" at most on a path; parents {', '.join(map(str, case.tree.parents))}; siblings {case.tree.mode}"
     context = "rows depend on the tokens before them" if case.contextual else "rows ignore the tokens before them"
     shown = case.vocab_size <= MAX_SHOWN and case.num_draft_tokens > 0
     rows = (("p", case.target_row(())), ("q", case.draft_row(()))) if shown else ()

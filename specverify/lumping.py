@@ -7,18 +7,20 @@ where every token is a cell of its own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 
 from specverify.arrays import BoolArray, FloatArray, IntArray
 from specverify.cases import Case
 from specverify.partition import identity, index, ratio, ties
-from specverify.reference import Model, Rule, outcome_law
+from specverify.reference import RULES, TREE_RULES, Model, Number, Outcome, Rule, TreeRule, outcome_law, tree_law
 from specverify.trace import Trace
 
-__all__ = ["Law", "Lumping", "View", "block_law", "lump", "rule_law"]
+__all__ = ["Law", "Lumping", "View", "block_law", "case_models", "lump", "rule_law", "rules_of"]
 
 MAX_IDENTITY = 8  # vocabularies up to this size are never lumped
 MAX_DRAFTS = 1024  # drafts enumerated for one rule on one case
@@ -131,9 +133,21 @@ def _padded(row: FloatArray, width: int) -> FloatArray:
     return np.pad(row, (0, width - len(row)))[None, :]
 
 
+def rules_of(*, tree: bool) -> Mapping[str, Rule | TreeRule]:
+    """Give the rules of the reference by name, for trees or for one draft per position.
+
+    Example:
+        >>> sorted(rules_of(tree=True))
+        ['rrs', 'target_only', 'traversal']
+    """
+    return TREE_RULES if tree else RULES
+
+
 @lru_cache(maxsize=512)
-def rule_law(rule: Rule, lumping: Lumping) -> Law | None:
+def rule_law(rule: Rule | TreeRule, lumping: Lumping) -> Law | None:
     """Enumerate what a rule does on a lumped case: every (draft, accepted length, next token) and its probability.
+
+    In the case of a tree the accepted path stands for the draft.
 
     Args:
         rule: A verification rule of the reference, or an edited one.
@@ -143,22 +157,33 @@ def rule_law(rule: Rule, lumping: Lumping) -> Law | None:
         The law, or None when there are too many drafts to enumerate.
     """
     case = lumping.case
-    if case.vocab_size**case.num_draft_tokens > MAX_DRAFTS:
+    if case.vocab_size ** (case.num_draft_tokens if case.tree is None else case.tree.nodes) > MAX_DRAFTS:
         return None
     lengths = range(case.num_draft_tokens + 1) if case.ragged else [case.num_draft_tokens]
     rows: list[list[int]] = []
     weights: list[float] = []
     for length in lengths:
-        padding = [-1] * (case.num_draft_tokens - length)
-        law = outcome_law(rule, _model(case, case.target), _model(case, case.draft), length)
-        for (draft_tokens, num_accepted, next_token), weight in law.items():
+        for (draft_tokens, num_accepted, next_token, _), weight in _outcomes(rule, case, length).items():
             if weight > NEGLIGIBLE:
+                padding = [-1] * (case.num_draft_tokens - len(draft_tokens))
                 rows.append([*draft_tokens, *padding, length, num_accepted, -1 if next_token is None else next_token])
                 weights.append(float(weight) / len(lengths))
     table = np.array(rows, dtype=np.int64)
     nothing = np.full((len(rows), case.num_draft_tokens + 1), -1, dtype=np.int64)
     trace = Trace(table[:, :-3], table[:, -3], table[:, -2], table[:, -1], nothing)
     return Law(replace(lumping, tables=None).view(trace), np.array(weights))
+
+
+def _outcomes(rule: Rule | TreeRule, case: Case, length: int) -> dict[Outcome, Number]:
+    models = case_models(case)
+    if case.tree is None:
+        return outcome_law(cast(Rule, rule), *models, length)
+    return tree_law(cast(TreeRule, rule), case.tree.parents, case.tree.mode, *models)
+
+
+def case_models(case: Case) -> tuple[Model, Model]:
+    """Give target and draft of a case as functions from prefixes to rows of floats."""
+    return _model(case, case.target), _model(case, case.draft)
 
 
 def _model(case: Case, levels: tuple[FloatArray, ...]) -> Model:

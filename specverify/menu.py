@@ -15,7 +15,7 @@ import numpy as np
 from specverify.arrays import FloatArray
 from specverify.cases import Case, Prefix
 
-__all__ = ["coin_case", "flat_case", "menu"]
+__all__ = ["coin_case", "crowd_case", "flat_case", "menu", "softmax_case", "wide_case"]
 
 # Witness tables found by a max-min search over random tables, so that every catalogued fault shows. Key: prefix.
 _W402_TARGET = """
@@ -69,7 +69,7 @@ def menu() -> tuple[Case, ...]:
         _table("W637-ragged", _W637_TARGET, _W637_DRAFT, "draft lengths 0 to 2 in one batch", ragged=True),
         _subnormal(),
     ]
-    return (*small, *_ramps(), *_softmaxes(), _plateau(), _near_disjoint(), _zipf())
+    return (*small, *_ramps(), *_softmaxes(), _plateau(), _near_disjoint(), _zipf(), _dust())
 
 
 @cache
@@ -85,6 +85,26 @@ def flat_case() -> Case:
     target, draft = np.zeros(512), np.zeros(512)
     target[:256] = draft[256:] = 1 / 256
     return Case.from_rows("flat", target, draft, num_draft_tokens=1, description="eight fair bits per row: repeats")
+
+
+@cache
+def crowd_case() -> Case:
+    """Give 16 equally likely tokens and a draft that is never kept: four random bits per row, for large calls."""
+    target, draft = np.append(np.full(16, 1 / 16), 0), np.append(np.zeros(16), 1)
+    return Case.from_rows("crowd", target, draft, num_draft_tokens=1, description="four fair bits per row: crowds")
+
+
+@cache
+def wide_case() -> Case:
+    """Give one of 4096 equally likely tokens, and the place of the first of them, under any lossless rule.
+
+    The draft is token 0 three times, kept with probability 3/4, 2/3 and 1/2, and what does not keep it is fair. So the
+    first other token comes at each of the four places equally often, is fair, and does not depend on its place.
+    """
+    kept = np.array([[3 / 4], [2 / 3], [1 / 2], [0]])
+    target = np.concatenate([kept, np.repeat((1 - kept) / 4096, 4096, axis=1)], axis=1)
+    draft = np.append(1, np.zeros(4096))
+    return Case.from_rows("wide", target, draft, num_draft_tokens=3, description="twelve fair bits per row: repeats")
 
 
 def _from_line(name: str, target: str, draft: str, num_draft_tokens: int, description: str) -> Case:
@@ -124,10 +144,18 @@ def _ramps() -> Sequence[Case]:
 
 def _softmaxes() -> Sequence[Case]:
     sizes = (("softmax-32", 32, 2, 1.5), ("softmax-50", 50, 3, 2.0), ("softmax-1024", 1024, 2, 2.0))
-    return [_softmax(*size) for size in (*sizes, ("softmax-32000", 32000, 2, 3.0))]
+    return [softmax_case(*size) for size in (*sizes, ("softmax-32000", 32000, 2, 3.0))]
 
 
-def _softmax(name: str, size: int, num_draft_tokens: int, scale: float) -> Case:
+def softmax_case(name: str, size: int, num_draft_tokens: int, scale: float) -> Case:
+    """Give irregular rows that differ by position, the same on every platform.
+
+    Args:
+        name: Name of the case.
+        size: Number of tokens V.
+        num_draft_tokens: Length gamma of the draft.
+        scale: Spread of the logits; larger is more peaked.
+    """
     target = np.stack([_softmax_row(size, scale, 1.0 + i) for i in range(num_draft_tokens + 1)])
     noise = np.stack([_softmax_row(size, scale / 2, 11.0 + i) for i in range(num_draft_tokens)])
     draft = target[:-1] * noise
@@ -170,3 +198,12 @@ def _zipf() -> Case:
     return Case.from_rows(
         "zipf-32003", target / target.sum(), draft / draft.sum(), num_draft_tokens=1, description=text
     )
+
+
+def _dust() -> Case:
+    """Make the tail that float32 noise loses: every token of it is below 2**-24, together they are one row in 500."""
+    tail = np.full(32_500, 0.95 * 2.0**-24)
+    target = np.concatenate([np.array([0.5, 0.25]), tail])
+    target[2] += 1 - target.sum()
+    text = "a head and 32,500 tokens below 2**-24 each: noise that bottoms out, lost tails"
+    return Case.from_rows("dust-32502", target, [], num_draft_tokens=0, description=text)

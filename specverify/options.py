@@ -39,6 +39,7 @@ class Options:
         samples: Rows of every case, or None for those of the profile.
         known_failures: Reasons by check id.
         time_limit: Seconds after which the run ends, or None.
+        timeout: Seconds that one call may take, or None.
         target: What names the sampler on the command line, or None.
     """
 
@@ -51,6 +52,7 @@ class Options:
     samples: int | None
     known_failures: Mapping[str, str]
     time_limit: float | None
+    timeout: float | None
     target: str | None
 
     @classmethod
@@ -67,6 +69,7 @@ class Options:
         samples: int | None = None,
         known_failures: Mapping[str, str] | None = None,
         time_limit: float | None = None,
+        timeout: float | None = None,
         target: str | None = None,
     ) -> Options:
         """Fill in the defaults and refuse what makes no sense.
@@ -88,7 +91,8 @@ class Options:
             require=_requirement(verifier, require),
             samples=None if samples is None else _integer("samples", samples, 1, 10**9),
             known_failures=_reasons(known_failures),
-            time_limit=None if time_limit is None else _seconds(time_limit),
+            time_limit=_seconds("time_limit", time_limit),
+            timeout=_seconds("timeout", timeout),
             target=target,
         )
 
@@ -158,10 +162,12 @@ def _number(name: str, value: object, domain: str) -> float:
     return number
 
 
-def _seconds(value: object) -> float:
+def _seconds(name: str, value: object) -> float | None:
+    if value is None:
+        return None
     number = _real(value)
     if not 0 < number < math.inf:
-        raise ConfigError(f"expected time_limit to be a positive number of seconds, got {brief(value)}")
+        raise ConfigError(f"expected {name} to be a positive number of seconds, got {brief(value)}")
     return number
 
 

@@ -12,18 +12,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from specverify import independence
+from specverify.calling import Caller, call
+from specverify.cases import Case
 from specverify.checks import CATALOGUE
 from specverify.contract import Verifier, as_verifier
+from specverify.faults import CATALOGUE as FAULTS
 from specverify.options import MISS, Options
 from specverify.power import check_level, detectable_tv, mixture_tv
 from specverify.probes import Probe
 from specverify.running import CaseRun
 from specverify.schedule import Planned, schedule
 from specverify.tolerance import TIE_TOLERANCE, allowance
+from specverify.tree import Tree
+from specverify.worker import Worker
 
 __all__ = ["DEPENDENCE", "Plan", "plan"]
 
-DEPENDENCE = ("SV-IND-001", "SV-IND-002", "SV-IND-003")
+DEPENDENCE = ("SV-IND-001", "SV-IND-002", "SV-IND-003", "SV-IND-004")
 """Checks of the independence stage."""
 
 _HARD = {"SV-STR-001", "SV-SUP-001", "SV-SUP-002", "SV-ALL-001", "SV-ALL-002"}
@@ -33,6 +38,9 @@ MIN_MEASURED_LEVEL = 1e-12
 """Down to this chi-square level the tail of the corrected G statistic was measured (``nox -s calibration -- tail``)."""
 
 MIN_EXPECTED = 10.0
+
+SHARES = (1 / 2, 3 / 8, 1 / 8)
+"""Weights of the checks, the known faults and the generic directions in the combined evidence."""
 
 
 @dataclass
@@ -45,6 +53,9 @@ class Plan:
         runs: The cases with their partition probes.
         stage: The cases of the independence stage, empty when none of its checks was asked for.
         num_checks: Tests that share the budget, m.
+        faults: Ids of the known faults whose laws count as evidence; empty where only some checks were asked for or
+            some may fail.
+        worker: What makes the calls in a process of its own, where a timeout was asked for; else None.
     """
 
     verifier: Verifier
@@ -52,6 +63,23 @@ class Plan:
     runs: list[CaseRun]
     stage: list[CaseRun]
     num_checks: int
+    faults: tuple[str, ...]
+    worker: Worker | None
+
+    @property
+    def caller(self) -> Caller:
+        """Give what makes the calls."""
+        return _caller(self.worker)
+
+    @property
+    def shares(self) -> tuple[float, float, float]:
+        """Give the weights of the checks, the known faults and the generic directions in the combined evidence."""
+        return SHARES if self.faults else (1.0, 0.0, 0.0)
+
+    @property
+    def own_log_e(self) -> float:
+        """Give the log e-value at which one probe alone proves a fault, for then the combined evidence does."""
+        return math.log(2 * self.num_checks / (self.options.alpha * self.shares[0]))
 
     @property
     def level(self) -> float:
@@ -85,7 +113,7 @@ class Plan:
         if n * float(probe.probs[:-1].min()) >= MIN_EXPECTED:
             tv = detectable_tv(n, probe.cells, self.level, MISS, rigorous=self.rigorous(probe))
         else:
-            tv = mixture_tv(n, probe.cells, math.log(2 * self.num_checks / self.options.alpha), MISS)
+            tv = mixture_tv(n, probe.cells, self.own_log_e, MISS)
         return min(1.0, tv + allowance(self.verifier.tolerance, vocab_size))
 
     def describe(self) -> list[dict[str, Any]]:
@@ -112,16 +140,33 @@ def plan(sampler: Callable[..., Any], **options: Any) -> Plan:
     asked = set(chosen.only or CATALOGUE)
     planned = schedule(verifier, chosen.profile, chosen.samples) if asked - {*DEPENDENCE, "SV-RPL-001"} else []
     dependence = asked & set(DEPENDENCE)
+    worker = None if chosen.timeout is None else Worker(verifier, chosen.timeout, chosen.target)
     runs, stage = (
-        [CaseRun(case, verifier, rule, tau, chosen.seed, chosen.selects) for case in cases]
+        [CaseRun(case, verifier, rule, tau, chosen.seed, chosen.selects, _caller(worker)) for case in cases]
         for cases in (planned, _stage(verifier) if dependence else [])
     )
     if asked <= set(CATALOGUE) - _HARD and not any(run.counts for run in runs):
         runs = []  # nothing that was asked for would be tested
     tests = sum(len(run.counts) for run in (*runs, *stage)) + len(stage) * len(dependence)
-    return Plan(verifier, chosen, runs, stage, max(1, tests))
+    return Plan(verifier, chosen, runs, stage, max(1, tests), _compared(verifier, chosen), worker)
+
+
+def _caller(worker: Worker | None) -> Caller:
+    return call if worker is None else worker.call
+
+
+def _compared(verifier: Verifier, options: Options) -> tuple[str, ...]:
+    """Name the faults whose laws a sampler of this form can have."""
+    if options.only or options.known_failures or verifier.tree:
+        return ()
+    return tuple(name for name, fault in FAULTS.items() if fault.may_be_of(verifier))
 
 
 def _stage(verifier: Verifier) -> list[Planned]:
-    rows = [(case, min(most, verifier.max_batch or most)) for case, most in independence.cases()]
-    return [Planned(case, "stage", batch * independence.CALLS, batch, False) for case, batch in rows]
+    stages = independence.cases(verifier.max_batch)
+    return [Planned(_fitting(s.case, verifier), "stage", s.batch * s.calls, s.batch, False) for s in stages]
+
+
+def _fitting(case: Case, verifier: Verifier) -> Case:
+    """Give a case as a tree of one node per position where the verifier takes trees only."""
+    return case.with_tree(Tree.chain(case.num_draft_tokens), case.name) if verifier.tree else case

@@ -14,11 +14,11 @@ import numpy as np
 
 from specverify.arrays import FloatArray, IntArray
 from specverify.cases import Case
-from specverify.lumping import Law, Lumping, View, block_law, lump, rule_law
+from specverify.lumping import Law, Lumping, View, block_law, lump, rule_law, rules_of
 from specverify.partition import Partition, identity, index, mass, ratio
-from specverify.reference import RULES, Rule
+from specverify.reference import RULES, Rule, TreeRule
 from specverify.trace import Trace
-from specverify.views import Question, block_question, outcome_question, rule_questions
+from specverify.views import Question, block_question, draft_question, outcome_question, rule_questions
 
 __all__ = ["CaseProbes", "Probe", "case_probes"]
 
@@ -75,6 +75,15 @@ class Probe:
         cells = self.lookup[np.minimum(np.arange(len(answers)), len(self.lookup) - 1)]
         return np.bincount(cells, weights=answers, minlength=len(self.probs)).astype(np.int64)
 
+    def mass(self, law: FloatArray) -> FloatArray:
+        """Give the probability float64 [K] of each cell under a law over answers, given that the question arises.
+
+        A law under which it never arises says nothing of the cells: it is given their null probabilities.
+        """
+        cells = self.lookup[np.minimum(np.arange(len(law)), len(self.lookup) - 1)]
+        mass = np.bincount(cells, weights=law, minlength=len(self.probs))
+        return np.asarray(mass / mass.sum()) if mass.any() else self.probs
+
 
 class CaseProbes:
     """All partition probes of one case, and the views of a trace that they count.
@@ -83,6 +92,7 @@ class CaseProbes:
         case: The case whose law is the null law: that of the arrays as they were handed over.
         tau: Relative tolerance within which rounding decides whether p exceeds q.
         rule: Name of the declared rule, or None: then the rule checks do not apply.
+        drafts: Whether the sampler drafts by itself, so that its drafts are checked too.
 
     Example:
         >>> case = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
@@ -90,7 +100,7 @@ class CaseProbes:
         ['SV-JNT-001', 'SV-TOK-001']
     """
 
-    def __init__(self, case: Case, tau: float, rule: str | None) -> None:
+    def __init__(self, case: Case, tau: float, rule: str | None, drafts: bool = False) -> None:
         self.case = case
         self.tau = tau
         self.rule_lens = lump(case, RULE_CELLS, tau)
@@ -98,7 +108,7 @@ class CaseProbes:
         small = case.vocab_size**width <= MAX_BLOCK_CELLS
         self.block_lens = self.rule_lens if small else lump(case, int(MAX_BLOCK_CELLS ** (1 / width)) - 1, tau)
         self.outcome_space = 0 if self.rule_lens is None else _outcome_space(self.rule_lens)
-        made = (*self._first_token(), self._block(), *self._rule(rule))
+        made = (*self._first_token(), self._block(), *self._rule(rule, drafts))
         self.probes = tuple(probe for probe in made if probe is not None)
 
     def views(self, trace: Trace) -> dict[str, View]:
@@ -111,14 +121,14 @@ class CaseProbes:
             views["block"] = views["rule"] if self.block_lens is self.rule_lens else self.block_lens.view(trace)
         return views
 
-    def law(self, rule: Rule) -> Law | None:
+    def law(self, rule: Rule | TreeRule) -> Law | None:
         """Enumerate a rule on the case; None where its law cannot be known: lumped tokens, any rule but token."""
         lens = self.rule_lens
-        if lens is None or (lens.tables is not None and rule is not RULES["token"]):
+        if lens is None or (lens.tables is not None and (self.case.tree is not None or rule is not RULES["token"])):
             return None
         return rule_law(rule, lens)
 
-    def outcome_probe(self, rule: Rule) -> Probe | None:
+    def outcome_probe(self, rule: Rule | TreeRule) -> Probe | None:
         """Make the probe of the joint law of (draft, accepted length, next token) under a rule."""
         law, lens = self.law(rule), self.rule_lens
         if law is None or lens is None or len(law.weights) > MAX_CELLS:
@@ -140,6 +150,11 @@ class CaseProbes:
         probs = np.bincount(answers[inside], weights=law.weights[inside], minlength=self.outcome_space)
         return np.asarray(probs, dtype=np.float64)
 
+    def outcome_label(self, answer: int) -> str:
+        """Say what a whole outcome is."""
+        assert self.rule_lens is not None
+        return outcome_question(self.rule_lens).label(answer)
+
     def _first_token(self) -> Iterator[Probe | None]:
         target = self.case.target[0][0]
         if self.case.vocab_size <= FIRST_TOKEN_CELLS:
@@ -160,22 +175,26 @@ class CaseProbes:
         law = block_law(lens) if lens is not None and self.case.num_draft_tokens else None
         return None if lens is None or law is None else self._sent(block_question(lens), law)
 
-    def _rule(self, rule: str | None) -> Iterator[Probe | None]:
-        law = None if rule is None else self.law(RULES[rule])
-        if rule is None or law is None or self.rule_lens is None:
+    def _rule(self, rule: str | None, drafts: bool) -> Iterator[Probe | None]:
+        declared = None if rule is None else rules_of(tree=self.case.tree is not None)[rule]
+        law = None if declared is None else self.law(declared)
+        if declared is None or law is None or self.rule_lens is None:
             return
-        yield self.outcome_probe(RULES[rule])
+        yield self.outcome_probe(declared)
+        if drafts and self.case.num_draft_tokens:
+            yield self._sent(draft_question(self.rule_lens), law)
         for question in rule_questions(self.rule_lens):
-            yield self._sent(question, law)
+            if self.case.tree is None or question.check == "SV-LEN-001":  # the others ask about one draft per position
+                yield self._sent(question, law)
 
     def _sent(self, question: Question, law: Law) -> Probe | None:
         return _made(self.case.name, question, question.ask(law.view), law.weights)
 
 
 @lru_cache(maxsize=256)
-def case_probes(case: Case, tau: float, rule: str | None) -> CaseProbes:
+def case_probes(case: Case, tau: float, rule: str | None, drafts: bool = False) -> CaseProbes:
     """Give the probes of a case, made once for all runs of a process; the arguments are those of CaseProbes."""
-    return CaseProbes(case, tau, rule)
+    return CaseProbes(case, tau, rule, drafts)
 
 
 def _made(case: str, question: Question, answers: IntArray, weights: FloatArray) -> Probe | None:

@@ -15,12 +15,14 @@ import numpy.typing as npt
 
 from specverify.arrays import BoolArray, IntArray
 from specverify.errors import SpecverifyError
+from specverify.tree import Tree
 from specverify.wording import brief, told
 
-__all__ = ["OutputFault", "on_host", "read"]
+__all__ = ["OutputFault", "on_host", "read", "read_drafted", "read_tree"]
 
 _KINDS = {"f": "floats", "b": "booleans", "c": "complex numbers", "U": "strings", "S": "strings"}
 _FORMS = "tokens [B, at most G+1] or the pair (num_accepted [B], next_token [B])"
+_DRAFTED = "(draft_tokens [B, at most G], num_accepted [B], next_token [B])"
 SHOWN = 8
 _MAX_INT64 = 2**63 - 1
 
@@ -99,6 +101,93 @@ def read(
     if isinstance(result, tuple):
         return _read_pair(result, draft_tokens, num_draft_tokens, vocab_size)
     return _read_tokens(result, draft_tokens, num_draft_tokens, vocab_size)
+
+
+def read_drafted(
+    result: object, shape: tuple[int, ...], vocab_size: int, *, triple: bool
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Read what a verifier that drafts by itself returned.
+
+    Args:
+        result: The triple (draft_tokens, num_accepted, next_token), or the tokens alone: then what was drafted and
+            refused stays unknown, and every token but the last is taken as an accepted draft.
+        shape: (B, G).
+        vocab_size: Number of tokens V.
+        triple: Whether only the triple will do, as for a verifier that declares a rule.
+
+    Returns:
+        draft_tokens int64 [B, G], -1 beyond a row's own length, num_accepted int64 [B] and next_token int64 [B].
+
+    Raises:
+        OutputFault: It is neither form, or a row holds what the contract excludes.
+
+    Example:
+        >>> read_drafted(([[0, 2]], [1], [1]), (1, 2), 3, triple=True)
+        (array([[0, 2]]), array([1]), array([1]))
+    """
+    rows, length = shape
+    if isinstance(result, tuple):
+        if len(result) != 3:
+            _fault(f"got a tuple of {len(result)}, expected {_DRAFTED}")
+        drafts, lengths = _padded_tokens(result[0], "draft_tokens", rows, length, vocab_size)
+        return drafts, *_read_pair(result[1:], drafts, lengths, vocab_size)
+    if triple:
+        _fault(f"got tokens alone from a verifier that drafts and declares a rule, expected {_DRAFTED}")
+    tokens, count = _padded_tokens(result, "tokens", rows, length + 1, vocab_size)
+    last = np.where(count == 0, -1, tokens[np.arange(rows), np.maximum(count - 1, 0)])
+    accepted = np.maximum(count - 1, 0)
+    return np.where(np.arange(length) < accepted[:, None], tokens[:, :length], -1), accepted, last
+
+
+def read_tree(
+    result: object, tree: Tree, draft_tokens: IntArray, vocab_size: int
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Read what a tree verifier returned: in each row the tokens of a path from the root, and one more token.
+
+    Args:
+        result: What the verifier returned, with tensors on the host.
+        tree: The tree of the case.
+        draft_tokens: int64 [B, N], -1 where a node does not exist.
+        vocab_size: Number of tokens V.
+
+    Returns:
+        The path int64 [B, depth], padded with -1, num_accepted int64 [B] and next_token int64 [B].
+
+    Raises:
+        OutputFault: It is no such array.
+
+    Example:
+        >>> read_tree([[2, 0, -1]], Tree((-1, -1, 1), "top"), np.array([[1, 2, 1]]), 3)
+        (array([[ 2, -1]]), array([1]), array([0]))
+    """
+    rows, depth = len(draft_tokens), tree.depth
+    if isinstance(result, tuple):
+        _fault(f"got a tuple from a tree verifier, expected tokens [{rows}, {depth + 1}], padded with -1")
+    tokens, count = _padded_tokens(result, "tokens", rows, depth + 1, vocab_size)
+    accepted = count - 1
+    text = "expected a path of drafted tokens from the root, and one more token"
+    _check_rows((count == 0) | (tree.matched(draft_tokens, tokens) < accepted), tokens, draft_tokens, text)
+    path = np.where(np.arange(depth) < accepted[:, None], tokens[:, :depth], -1)
+    return path, accepted, tokens[np.arange(rows), accepted]
+
+
+def _padded_tokens(value: object, name: str, rows: int, width: int, vocab_size: int) -> tuple[IntArray, IntArray]:
+    given = _integers(value, name)
+    if given.ndim != 2 or len(given) != rows or given.shape[1] > width:
+        _fault(f"got {name} of shape {list(given.shape)}, expected [{rows}, at most {width}], padded with -1")
+    nothing = np.full((rows, 0), -1, dtype=np.int64)
+    _check_range(given, name, nothing, vocab_size)
+    tokens = np.full((rows, width), -1, dtype=np.int64)
+    tokens[:, : given.shape[1]] = given
+    real = tokens >= 0
+    _check_rows(
+        np.logical_or.reduce(real[:, 1:] > real[:, :-1], axis=1),
+        tokens,
+        nothing,
+        "expected -1 only after the last",
+        name,
+    )
+    return tokens, real.sum(axis=1)
 
 
 def _read_pair(
@@ -201,7 +290,7 @@ def _check_rows(bad: BoolArray, tokens: npt.NDArray[Any], draft: IntArray, expec
 
 
 def _row(row: int, draft: IntArray) -> str:
-    return f"row {row} (draft_tokens {_shown(draft[row])})"
+    return f"row {row}" + (f" (draft_tokens {_shown(draft[row])})" if draft.shape[1] else "")
 
 
 def _shown(tokens: npt.NDArray[Any]) -> str:

@@ -20,6 +20,11 @@ GROUP = "specverify.samplers"
 BUILT_IN = {
     "reference": ("specverify.adapters.builtin:reference", "token rule, the exact NumPy kernel"),
     "reference-block": ("specverify.adapters.builtin:reference_block", "block rule, the exact NumPy kernel"),
+    "reference-rrs": ("specverify.adapters.trees:reference_rrs", "tree rule rrs, the exact NumPy kernel"),
+    "reference-target-only": (
+        "specverify.adapters.trees:reference_target_only",
+        "tree rule target_only, the exact NumPy kernel",
+    ),
     "naive-redraw": ("specverify.adapters.builtin:naive_redraw", "wrong on purpose: redraws from the target (K02)"),
     "transformers": (
         "specverify.adapters.transformers:speculative_sampling",
@@ -81,7 +86,7 @@ def _fault(name: str) -> Verifier:
     known = [*CATALOGUE, *(fault.name for fault in CATALOGUE.values())]
     raise SamplerLoadError(
         f"expected the id or name of a fault, got {brief(name)}{did_you_mean(name, known)}; "
-        f"known: {', '.join(CATALOGUE)}"
+        f"see 'specverify list faults'"
     )
 
 

@@ -19,7 +19,7 @@ from specverify.contract import Verifier
 from specverify.counterexample import counterexample
 from specverify.diagnosis import diagnose
 from specverify.evidence import Fit, pearson
-from specverify.independence import Finding
+from specverify.findings import Finding
 from specverify.judging import COMBINED, Judgement, ProbeResult
 from specverify.lengths import acceptance
 from specverify.options import MISS, Options
@@ -65,7 +65,7 @@ def report(run: Run) -> Report:
         "tolerance": {"class": verifier.tolerance, "allowance": _allowance(judgement)},
         "summary": summary,
         "checks": checks,
-        "diagnosis": [vars(candidate) for candidate in diagnose(judgement)],
+        "diagnosis": [vars(candidate) | {"same_law": list(candidate.same_law)} for candidate in diagnose(judgement)],
         "counterexample": counterexample(judgement),
         "acceptance": acceptance(judgement.plan.runs),
         "timing": _timing(run),
@@ -80,7 +80,7 @@ def _sampler(verifier: Verifier) -> dict[str, Any]:
 
 
 def _options(options: Options) -> dict[str, Any]:
-    named = ("profile", "seed", "alpha", "target_tv", "samples", "require", "time_limit")
+    named = ("profile", "seed", "alpha", "target_tv", "samples", "require", "time_limit", "timeout")
     return {**{name: getattr(options, name) for name in named}, "beta": MISS, "only": list(options.only)}
 
 

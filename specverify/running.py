@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from specverify.arrays import IntArray
-from specverify.calling import SamplerRaised, call
+from specverify.calling import Caller, SamplerRaised, call
 from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.handing import Handed
@@ -61,6 +61,7 @@ class CaseRun:
         tau: Relative tolerance within which rounding decides whether p exceeds q.
         seed: Master seed of the run.
         selects: Whether a check was asked for, by id.
+        caller: What makes the calls.
     """
 
     planned: Planned
@@ -69,6 +70,7 @@ class CaseRun:
     tau: float
     seed: int
     selects: Callable[[str], bool]
+    caller: Caller = call
     rows: int = 0
     calls: int = 0
     seconds: float = 0.0
@@ -79,12 +81,13 @@ class CaseRun:
     def __post_init__(self) -> None:
         self.handed = Handed(self.planned.case, self.verifier)
         self.case: Case = self.handed.case
-        self.case_probes = case_probes(self.case, self.tau, self.rule)
+        self.case_probes = case_probes(self.case, self.tau, self.rule, self.verifier.drafts)
         self.probes = [probe for probe in self.case_probes.probes if self.selects(probe.check)]
         self.counts = [np.zeros(len(probe.probs), dtype=np.int64) for probe in self.probes]
         width = self.case.num_draft_tokens
         self.tally = Tally(np.zeros(width, np.int64), np.zeros(width, np.int64), np.zeros(width))
         self.outcomes = np.zeros(self.case_probes.outcome_space, dtype=np.int64)
+        self.first_tokens = np.zeros(self.case.vocab_size, dtype=np.int64)
         self._hard = HardChecks(self.case, self.tau, self.rule == "token")
         self._sampler = CaseSampler(self.case)
         self._overlaps = [np.minimum(p, q).sum(axis=1) for p, q in zip(self.case.target, self.case.draft, strict=False)]
@@ -108,7 +111,8 @@ class CaseRun:
     def run(self, rows: int, unit: tuple[int, ...], batch: int | None = None) -> Trace | None:
         """Run one block of rows; None when a call was faulty, which ``fault`` then tells."""
         rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence([self.seed, self._key, *unit])))
-        draft_tokens, num_draft_tokens = self._sampler.draft(rows, rng)
+        drafted, num_draft_tokens = self._sampler.draft(rows, rng)
+        draft_tokens = drafted if self.case.tree is None else np.full((rows, self.case.num_draft_tokens), -1)
         accepted, following = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
         bounds = list(self._calls(rows, batch))
         seeds = _distinct(len(bounds), rng)
@@ -117,8 +121,13 @@ class CaseRun:
         try:
             for (start, stop), seed in zip(bounds, seeds, strict=True):
                 part = slice(start, stop)
-                reply = call(self.verifier, self.handed, draft_tokens[part], num_draft_tokens[part], seed)
+                given = self.handed, drafted[part], num_draft_tokens[part], seed
+                reply = self.caller(self.verifier, *given, watch=start == 0)
                 accepted[part], following[part] = reply.num_accepted, reply.next_token
+                if reply.draft_tokens is not None:
+                    draft_tokens[part] = reply.draft_tokens
+                if self.verifier.drafts and reply.draft_tokens is not None:
+                    num_draft_tokens[part] = (reply.draft_tokens >= 0).sum(axis=1)
                 self.warnings.update(dict.fromkeys(reply.warnings))
         except (OutputFault, SamplerRaised) as error:
             self.fault = Violation("SV-STR-001", self.name, 1, str(error))
@@ -146,9 +155,14 @@ class CaseRun:
             counts += probe.count(views)
         if len(self.outcomes):
             self.outcomes += self.case_probes.count_outcomes(views)
+        self.first_tokens += np.bincount(trace.completed[:, 0], minlength=len(self.first_tokens))
         self.violations += self._hard.find(trace)
         self._tally(trace)
         self.rows += len(trace)
+
+    def count_of(self, check: str) -> IntArray:
+        """Give the counts int64 [K] of a check that has one probe here."""
+        return next(counts for counts, probe in zip(self.counts, self.probes, strict=True) if probe.check == check)
 
     def _tally(self, trace: Trace) -> None:
         for position, overlap in enumerate(self._overlaps):

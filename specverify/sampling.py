@@ -13,8 +13,11 @@ import numpy as np
 from specverify.arrays import FloatArray, IntArray
 from specverify.cases import Case
 from specverify.trace import Trace
+from specverify.tree import Tree, sibling_rows
 
 __all__ = ["CaseSampler"]
+
+PIECE = 2**20  # probabilities that are worked on at a time
 
 
 class CaseSampler:
@@ -42,10 +45,13 @@ class CaseSampler:
             rng: Source of the draws.
 
         Returns:
-            draft_tokens int64 [B, G], -1 beyond a row's own length, and num_draft_tokens int64 [B].
+            draft_tokens int64 [B, G], -1 beyond a row's own length, and num_draft_tokens int64 [B]; for a case with a
+            tree of N nodes int64 [B, N], -1 where a node does not exist.
         """
         length = self.case.num_draft_tokens
         lengths = np.full(rows, length, dtype=np.int64)
+        if self.case.tree is not None:
+            return self._drafted_tree(self.case.tree, rows, rng), lengths
         if self.case.ragged:
             lengths = rng.integers(0, length + 1, size=rows)
         tokens = np.empty((rows, length), dtype=np.int64)
@@ -54,6 +60,34 @@ class CaseSampler:
         if self.case.ragged:
             tokens[np.arange(length) >= lengths[:, None]] = -1
         return tokens, lengths
+
+    def _drafted_tree(self, tree: Tree, rows: int, rng: np.random.Generator) -> IntArray:
+        tokens = np.full((rows, tree.nodes), -1, dtype=np.int64)
+        base = self.case.vocab_size if self.case.contextual else 0
+        for node, parent in enumerate(tree.parents):
+            above = tree.numbers(tokens, base)[:, parent + 1]
+            there = np.flatnonzero(above >= 0)
+            earlier = [tokens[there, sibling] for sibling in tree.earlier(node)]
+            tokens[there, node] = self._child(tree.mode, int(tree.depths[parent + 1]), above[there], earlier, rng)
+        return tokens
+
+    def _child(
+        self, mode: str, position: int, index: IntArray, earlier: list[IntArray], rng: np.random.Generator
+    ) -> IntArray:
+        """Draw a node of each row, given its draft row and its earlier siblings."""
+        rows = self.case.draft[position]
+        if mode == "top":
+            order = np.argsort(-rows, axis=1, kind="stable")
+            return order[index, len(earlier)] if len(earlier) < rows.shape[1] else np.full_like(index, -1)
+        if mode == "with_replacement" or not earlier:
+            return self._draft[position].draw(index, rng)
+        tokens, step = np.empty_like(index), max(1, PIECE // rows.shape[1])
+        for start in range(0, len(index), step):
+            part = slice(start, start + step)
+            left = sibling_rows(rows[index[part]], [sibling[part] for sibling in earlier])
+            drawn = _Rows(left).draw(np.arange(len(left)), rng)
+            tokens[part] = np.where(left.any(axis=1), drawn, -1)
+        return tokens
 
     def complete(
         self,
@@ -90,7 +124,7 @@ class _Rows:
 
     def __init__(self, rows: FloatArray) -> None:
         cumulative = np.cumsum(rows, axis=1)
-        cumulative /= cumulative[:, -1:]
+        cumulative /= np.where(cumulative[:, -1:] > 0, cumulative[:, -1:], 1)
         self.vocab_size = rows.shape[1]
         self.flat = (cumulative + np.arange(len(rows))[:, None]).ravel()
         self.last = self.vocab_size - 1 - np.argmax(rows[:, ::-1] > 0, axis=1)

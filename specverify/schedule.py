@@ -8,16 +8,19 @@ takes one sequence per call gets few, telling cases and a larger stated total va
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.errors import ConfigError
 from specverify.menu import menu
 from specverify.nearest import did_you_mean
+from specverify.reference import TREE_MODES
 from specverify.tolerance import allowance
+from specverify.tree_menu import TREE_HEADLINE, TREE_TELLING, TREE_WITNESS, tree_menu
 
 __all__ = ["PROFILES", "Planned", "Profile", "look_fractions", "schedule"]
 
@@ -109,6 +112,15 @@ class Planned:
         return min(self.rows, math.ceil(self.rows * share))
 
 
+class _Offered(NamedTuple):
+    """The cases of one form of sampler, those that tell most, the headlines by size class, and one for small calls."""
+
+    cases: tuple[Case, ...]
+    telling: tuple[str, ...]
+    headlines: Mapping[str, str]
+    witness: str
+
+
 def look_fractions() -> tuple[float, ...]:
     """Give the progress of the large cases at each look; it grows by a factor of 1.6 up to 1.
 
@@ -148,25 +160,55 @@ def schedule(verifier: Verifier, profile: str, samples: int | None = None) -> li
 
 def _planned(verifier: Verifier, profile: Profile, samples: int | None) -> Iterator[Planned]:
     few = verifier.max_batch is not None and verifier.max_batch < FEW_BATCH
-    for case in menu():
-        if (few and case.name not in TELLING) or (case.ragged and "num_draft_tokens" not in verifier.asks):
+    offered = _offered(verifier)
+    for case in offered.cases:
+        if (few and case.name not in offered.telling) or (
+            case.ragged and ("num_draft_tokens" not in verifier.asks or verifier.drafts)
+        ):
             continue
         size_class = _size_class(case.vocab_size)
-        headline = HEADLINES[size_class] == case.name
+        headline = offered.headlines.get(size_class) == case.name
         batch = _batch(verifier, case)
-        rows = (profile.headline if headline else profile.others)[size_class]
+        rows = (profile.headline if headline else profile.others)[size_class] // _nodes(case)
         rows = samples or min(rows, profile.calls * (verifier.max_batch or rows))
         rows = min(rows, _resolution(verifier, case))
         yield Planned(case, size_class, rows, batch, headline)
-    yield from _small_calls(verifier, profile, samples)
+    yield from _small_calls(verifier, profile, samples, next(c for c in offered.cases if c.name == offered.witness))
 
 
-def _small_calls(verifier: Verifier, profile: Profile, samples: int | None) -> Iterator[Planned]:
+def _tree_modes(verifier: Verifier) -> tuple[str, ...]:
+    """Give the ways in which the siblings of a tree may be drawn for a verifier.
+
+    Siblings drawn with replacement may be equal, which only a verifier that is told their law can score. Laws without
+    the earlier siblings are rounded again, which shows in 16 bits.
+    """
+    told = not verifier.asks.isdisjoint({"draft_probs", "draft_logits"})
+    unfit = set() if told and verifier.rule != "target_only" else {"with_replacement"}
+    if told and verifier.dtype in ("bfloat16", "float16"):
+        unfit.add("without_replacement")
+    return tuple(mode for mode in TREE_MODES if mode not in unfit)
+
+
+def _offered(verifier: Verifier) -> _Offered:
+    if not verifier.tree:
+        return _Offered(menu(), TELLING, HEADLINES, HEADLINES["tiny"])
+    modes = _tree_modes(verifier)
+    endings = [mode.replace("_", "-") for mode in modes]
+    telling = tuple(f"{name}-{ending}" for name in TREE_TELLING for ending in endings)
+    headlines = {"tiny": f"{TREE_HEADLINE}-{endings[0]}"}
+    return _Offered(tree_menu(modes), telling, headlines, f"{TREE_WITNESS}-{endings[0]}")
+
+
+def _nodes(case: Case) -> int:
+    """Give by how much dearer a row of a tree is than one of a single draft."""
+    return 1 if case.tree is None else case.tree.nodes
+
+
+def _small_calls(verifier: Verifier, profile: Profile, samples: int | None, witness: Case) -> Iterator[Planned]:
     """Plan the witness table again in calls of one row and of a few.
 
     Faults tied to a batch size, or to the first or last row of a call, drown in large calls.
     """
-    witness = next(case for case in menu() if case.name == HEADLINES["tiny"])
     for batch in SMALL_CALLS:
         if verifier.max_batch is None or verifier.max_batch > batch:
             case = replace(witness, name=f"{witness.name}-calls-of-{batch}")
@@ -179,7 +221,8 @@ def _size_class(vocab_size: int) -> str:
 
 
 def _batch(verifier: Verifier, case: Case) -> int:
-    per_row = (2 * case.num_draft_tokens + 1) * case.vocab_size
+    drafted = case.num_draft_tokens if case.tree is None else case.tree.nodes
+    per_row = (2 * drafted + 1) * case.vocab_size
     fitting = max(1, MAX_ELEMENTS // per_row)
     return min(fitting, MAX_BATCH, verifier.max_batch or MAX_BATCH)
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from specverify import independence
 from specverify.checks import CATALOGUE
-from specverify.evidence import log_e
+from specverify.combining import combined_log_e
+from specverify.findings import Finding
 from specverify.hard import Violation
-from specverify.independence import Finding
 from specverify.plan import DEPENDENCE, Plan
 from specverify.randomness import global_randomness
 from specverify.replay import replay
 from specverify.running import CaseRun
 from specverify.schedule import look_fractions
 from specverify.threads import one_torch_thread
+from specverify.worker import MAX_LOST
 
 __all__ = ["Progress", "Run"]
 
@@ -90,54 +90,53 @@ class Run:
             scope: Count the evidence of the checks of this scope only, still as a mean over all probes: an e-value of
                 its own, and never more than the whole.
         """
-        known = self.plan.options.known_failures
-        terms, probes = [], 0
-        for run in self.runs:
-            for probe, counts in zip(run.probes, run.counts, strict=True):
-                probes += 1
-                if probe.check not in known and (not scope or CATALOGUE[probe.check].scope == scope):
-                    terms.append(log_e(counts, probe.probs))
-        if not terms:
-            return -math.inf
-        return float(np.logaddexp.reduce(terms) - math.log(probes)) / math.log(10)
+        return combined_log_e(self.plan, scope) / math.log(10)
 
     def execute(self, progress: Callable[[Progress], None] | None = None) -> None:
         """Carry out the plan until it is done or a fault is proved."""
-        with global_randomness(), one_torch_thread():
+        worker = self.plan.worker
+        with global_randomness(), one_torch_thread(), worker or nullcontext():
             self._replay()
             self._stage()
-            evidence = self.log10_e()
-            for look in range(len(look_fractions())):
-                for run in self.plan.runs:
-                    if self._out_of_time():
-                        return
-                    run.advance(look)
-                    self._tell(progress, evidence, run.name)
-                evidence = self.log10_e()
-                if self._proved():
-                    return
+            self._look(progress)
+        if worker is not None:
+            self.warnings += worker.warnings
 
     def _replay(self) -> None:
         if self.plan.options.selects("SV-RPL-001"):
-            found, self.warnings = replay(self.plan.verifier, self.plan.options.seed % 2**30)
+            found, self.warnings = replay(self.plan.verifier, self.plan.options.seed % 2**30, self.plan.caller)
             self.violations += found
             if any(violation.check == "SV-STR-001" for violation in found):
                 self.undecided["SV-RPL-001"] = "a call failed"
 
     def _stage(self) -> None:
         for run in self.plan.stage:
+            if self._lost():
+                return
             trace = run.run(run.planned.rows, (0,), run.planned.batch)
             if trace is None:
                 self.undecided |= dict.fromkeys(DEPENDENCE, f"a call failed on case {run.name}")
                 continue
             run.count(trace)
-            tokens = trace.completed[:, 0].reshape(independence.CALLS, -1)
-            for finding in independence.find(tokens, run.planned.case):
+            completed = trace.completed.reshape(-1, run.planned.batch, trace.completed.shape[1])
+            for finding in independence.find(completed, run.planned.case, self.plan.options.selects):
                 if finding.explained and finding.p_value <= self.plan.share:
                     text = f"the tokens of case {run.name} fail their law, which explains what repeats"
                     self.undecided[finding.check] = text
-                elif self.plan.options.selects(finding.check):
+                else:
                     self.findings.append(finding)
+
+    def _look(self, progress: Callable[[Progress], None] | None) -> None:
+        evidence = self.log10_e()
+        for look in range(len(look_fractions())):
+            for run in self.plan.runs:
+                if self._lost() or self._out_of_time():
+                    return
+                run.advance(look)
+                self._tell(progress, evidence, run.name)
+            evidence = self.log10_e()
+            if self._proved():
+                return
 
     def _proved(self) -> bool:
         """Say whether losslessness is disproved: then nothing more need be run.
@@ -159,6 +158,11 @@ class Run:
     def threshold(self) -> float:
         """Give log10 of the combined evidence that proves a fault."""
         return math.log10(2 / self.plan.options.alpha)
+
+    def _lost(self) -> bool:
+        if self.plan.worker is not None and self.plan.worker.lost >= MAX_LOST:
+            self.stopped = f"stopped early: calls hung, or ended the sampler's process, {MAX_LOST} times"
+        return bool(self.stopped)
 
     def _out_of_time(self) -> bool:
         limit = self.plan.options.time_limit

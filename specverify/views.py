@@ -15,7 +15,7 @@ import numpy as np
 from specverify.arrays import BoolArray, IntArray
 from specverify.lumping import Lumping, View
 
-__all__ = ["Question", "block_question", "decode_outcomes", "outcome_question", "rule_questions"]
+__all__ = ["Question", "block_question", "decode_outcomes", "draft_question", "outcome_question", "rule_questions"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,17 @@ def outcome_question(lens: Lumping) -> Question:
         return f"draft {' '.join(draft) or 'none'}, accepted {accepted}, next {following - 1 if following else 'none'}"
 
     return Question("SV-RUL-001", None, "rule", ask, label)
+
+
+def draft_question(lens: Lumping) -> Question:
+    """Ask for the whole draft, of a sampler that drafts by itself."""
+    size, full = lens.case.vocab_size, lens.case.num_draft_tokens
+
+    def label(answer: int) -> str:
+        tokens = [digit - 1 for digit in _digits(answer, size + 1, full)]
+        return "draft " + ", ".join(_name(lens, i, token) for i, token in enumerate(tokens))
+
+    return Question("SV-DRF-001", None, "rule", lambda view: _number(view.trace.draft_tokens + 1, size + 1), label)
 
 
 def rule_questions(lens: Lumping) -> Iterator[Question]:

@@ -3,7 +3,8 @@
 - tail: how often the corrected G statistic exceeds its chi-square threshold, over the nominal level down to 1e-12, by
   importance sampling; the safety factor of 3 must cover it.
 - stage: the independence stage of correct samplers on thousands of seeds at alpha = 1e-6; none may be nonconformant.
-- suites: a correct sampler at a small n and alpha = 0.05; rejections must stay within the 99.9% band of a binomial.
+- suites: thousands of suites of correct samplers, float64 and float32, V from 2 to 32000, at a small n, each judged at
+  alpha = .2, .05, .01 and .001; rejections must stay within the 99.9% band of a binomial.
 - controls: correct samplers at the quick profile and alpha = 1e-6; none may be nonconformant.
 - faults: faulty one-liners at the quick profile; every one must be nonconformant.
 
@@ -17,6 +18,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -27,12 +29,15 @@ from samplers import CONTROLS, FAULTS
 from scipy import special
 
 from specverify.checking import check
+from specverify.judging import Judgement
+from specverify.plan import plan
 from specverify.registry import load
+from specverify.suite import Run
 
-ALPHA = 0.05
-SMALL = 2000
+LEVELS = (0.2, 0.05, 0.01, 0.001)
+SMALL = 500
 BUILT_IN = ("reference", "reference-block")
-STAGE = ("SV-IND-001", "SV-IND-002", "SV-IND-003")
+STAGE = ("SV-IND-001", "SV-IND-002", "SV-IND-003", "SV-IND-004")
 SHAPES: dict[str, Callable[[int], npt.NDArray[np.float64]]] = {
     "equal": lambda k: np.full(k, 1 / k),
     "geom": lambda k: 0.8 ** np.minimum(np.arange(k), 30) / (0.8 ** np.minimum(np.arange(k), 30)).sum(),
@@ -41,11 +46,11 @@ SHAPES: dict[str, Callable[[int], npt.NDArray[np.float64]]] = {
 TAIL_SETTINGS = [(k, shape, level) for k in (3, 8, 32, 128) for shape in SHAPES for level in (1e-9, 1e-10, 1e-12)]
 
 
-def judge(task: tuple[str, int, float, int | None]) -> str:
-    """Run one suite and give its verdict."""
-    name, seed, alpha, samples = task
+def judge(task: tuple[str, int]) -> str:
+    """Run one suite at the quick profile and give its verdict."""
+    name, seed = task
     sampler = (CONTROLS | FAULTS).get(name) or load(name)
-    report = check(sampler, seed=seed, alpha=alpha, samples=samples)
+    report = check(sampler, seed=seed)
     failed = [c["id"] for c in report.checks if c["status"] == "failed"]
     if report.verdict == "nonconformant" and name not in FAULTS:
         print(f"  {name} seed {seed}: {' '.join(failed)}", flush=True)
@@ -98,24 +103,41 @@ def tail_ratio(setting: tuple[int, str, float]) -> tuple[tuple[int, str, float],
 
 
 def suites(pool: ProcessPoolExecutor, count: int) -> bool:
-    """Measure rejections of correct samplers at alpha = 0.05."""
+    """Measure rejections of correct samplers at every level."""
     from scipy.stats import binom
 
     kept = True
-    for name in ("correct", "N1"):
-        tasks = [(name, seed, ALPHA, SMALL) for seed in range(count)]
-        rejected = Counter(pool.map(judge, tasks))["nonconformant"]
-        most = int(binom.ppf(0.999, count, ALPHA))
-        print(f"suites    {name:<16} {rejected} of {count} rejected at alpha {ALPHA}, allowed {most}", flush=True)
-        kept &= rejected <= most
+    for name in ("correct", "float32"):
+        runs = list(pool.map(rejections, [(name, seed) for seed in range(count)], chunksize=8))
+        for alpha in LEVELS:
+            rejected = sum(alpha in run for run in runs)
+            most = int(binom.ppf(0.999, count, alpha))
+            print(f"suites    {name:<16} {rejected} of {count} rejected at alpha {alpha}, allowed {most}", flush=True)
+            kept &= rejected <= most
     return kept
+
+
+def rejections(task: tuple[str, int]) -> set[float]:
+    """Run one suite to its end, without the independence stage, and give the levels at which it would be rejected."""
+    name, seed = task
+    planned = plan(CONTROLS[name], seed=seed, alpha=1e-12, samples=SMALL, target_tv=0.9)
+    planned.stage.clear()  # measured on its own; it keeps its share of the budget
+    run, evidence = Run(planned), [-np.inf]
+    run.execute(lambda progress: evidence.append(progress.log10_e))
+    evidence.append(run.log10_e())
+    found = set()
+    for alpha in LEVELS:
+        planned.options = replace(planned.options, alpha=alpha)
+        if max(evidence) >= run.threshold or Judgement(run).verdict == "nonconformant":
+            found.add(alpha)
+    return found
 
 
 def controls(pool: ProcessPoolExecutor, count: int) -> bool:
     """Run correct samplers at the quick profile."""
     kept = True
     for name in (*CONTROLS, *BUILT_IN):
-        verdicts = Counter(pool.map(judge, [(name, seed, 1e-6, None) for seed in range(count)]))
+        verdicts = Counter(pool.map(judge, [(name, seed) for seed in range(count)]))
         print(f"controls  {name:<16} {dict(verdicts)}", flush=True)
         kept &= verdicts["nonconformant"] == 0
     return kept
@@ -125,7 +147,7 @@ def faults(pool: ProcessPoolExecutor, count: int) -> bool:
     """Run faulty samplers at the quick profile."""
     kept = True
     for name in FAULTS:
-        verdicts = Counter(pool.map(judge, [(name, seed, 1e-6, None) for seed in range(count)]))
+        verdicts = Counter(pool.map(judge, [(name, seed) for seed in range(count)]))
         print(f"faults    {name:<16} {dict(verdicts)}", flush=True)
         kept &= verdicts["nonconformant"] == count
     return kept
@@ -137,7 +159,7 @@ def main() -> bool:
     parser = argparse.ArgumentParser(description="Measure the error rates of whole suites.")
     parser.add_argument("parts", nargs="*", default=list(parts), help=f"of {', '.join(parts)}; all when none is named")
     parser.add_argument("--seeds", type=int, default=20, help="suites for each control and fault")
-    parser.add_argument("--suites", type=int, default=300, help="suites at alpha 0.05, for each of two samplers")
+    parser.add_argument("--suites", type=int, default=2000, help="suites at a small n, for each of two samplers")
     parser.add_argument("--stages", type=int, default=2000, help="independence stages, for each of two samplers")
     arguments = parser.parse_args()
     counts = {"suites": arguments.suites, "stage": arguments.stages}

@@ -125,11 +125,130 @@ def global_sampler(draft_tokens: Array, draft_probs: Array, target_probs: Array)
     return result
 
 
+@verifier(name="N3", readonly=True)
+def truncated_sampler(draft_model: Any, target_model: Any, num_draft_tokens: Array, seed: int) -> tuple[Array, ...]:
+    """Control N3: drafts at temperature 1/2 without the unlikely tokens, scored by that very law."""
+    rng = np.random.default_rng(seed)
+    batch, length = len(num_draft_tokens), int(num_draft_tokens.max(initial=0))
+    tokens, laws = np.zeros((batch, 0), dtype=np.int64), []
+    for _ in range(length):
+        q = np.exp(draft_model(tokens)) ** 2
+        q[q < 0.2 * q.max(axis=1, keepdims=True)] = 0.0
+        laws.append(q / q.sum(axis=1, keepdims=True))
+        tokens = np.hstack([tokens, draw(laws[-1], rng.random(batch))[:, None]])
+    target = np.stack([np.exp(target_model(tokens[:, :i])) for i in range(length + 1)], axis=1)
+    draft = np.stack(laws, axis=1) if laws else np.zeros((batch, 0, target.shape[2]))
+    return tokens, *token_sampler().function(tokens, draft, target, int(rng.integers(2**31)))
+
+
+@verifier(name="N5", readonly=True)
+def no_bonus_sampler(draft_tokens: Array, draft_probs: Array, target_probs: Array, seed: int) -> tuple[Array, Array]:
+    """Control N5: no bonus; the next round draws that token."""
+    stop, following = token_sampler().function(draft_tokens, draft_probs, target_probs, seed)
+    return stop, np.where(stop < draft_tokens.shape[1], following, -1)
+
+
+@verifier(name="N5-cap", readonly=True)
+def capped_sampler(draft_tokens: Array, draft_probs: Array, target_probs: Array, seed: int) -> tuple[Array, Array]:
+    """Control N5: at most one draft is accepted, and the token after it is a fresh draw from the target."""
+    stop, following = token_sampler().function(draft_tokens, draft_probs, target_probs, seed)
+    rows = np.flatnonzero((stop > 1) | ((stop == 1) & (draft_tokens.shape[1] > 1)))
+    rng = np.random.default_rng([seed, 1])
+    following[rows] = draw(target_probs[rows, np.minimum(1, stop[rows])], rng.random(len(rows)))
+    return np.minimum(stop, 1), following
+
+
+@verifier(name="race", rule="token", readonly=True)
+def race_sampler(draft_tokens: Array, draft_probs: Array, target_probs: Array, seed: int) -> tuple[Array, Array]:
+    """Draw the replacement and the bonus by a race of exponentials, fresh ones, as engines do."""
+    rng = np.random.default_rng(seed)
+    batch, length = draft_tokens.shape
+    rows = np.arange(batch)
+    drafted = rows[:, None], np.arange(length), draft_tokens
+    accepted = rng.random((batch, length)) < ratio(target_probs[drafted], draft_probs[drafted])
+    stop = np.cumprod(accepted, axis=1).sum(axis=1)
+    weights = target_probs[rows, stop].copy()
+    refused = np.flatnonzero(stop < length)
+    weights[refused] = positive_part(weights[refused], draft_probs[refused, stop[refused]])
+    with np.errstate(divide="ignore", over="ignore"):
+        return stop, np.where(weights > 0, rng.exponential(size=weights.shape) / weights, np.inf).argmin(axis=1)
+
+
+def mixed(seeds: Array, place: int) -> Array:
+    """Make a uniform from each row's own seed and a place, by the finalizer of SplitMix64."""
+    with np.errstate(over="ignore"):
+        x = seeds.astype(np.uint64) * np.uint64(2**20) + np.uint64(place + 1)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+        x ^= x >> np.uint64(31)
+    return np.asarray((x >> np.uint64(11)) * 2.0**-53)
+
+
+@verifier(name="seeds", rule="token", readonly=True)
+def seeds_sampler(draft_tokens: Array, draft_probs: Array, target_probs: Array, seeds: Array) -> tuple[Array, Array]:
+    """Give every row a stream of its own, from its own seed, wherever it stands in the batch."""
+    batch, length = draft_tokens.shape
+    stop, going = np.zeros(batch, dtype=np.int64), np.ones(batch, dtype=np.bool_)
+    rows = np.arange(batch)
+    for i in range(length):
+        x = draft_tokens[:, i]
+        going &= mixed(seeds, i) < ratio(target_probs[rows, i, x], draft_probs[rows, i, x])
+        stop += going
+    weights = target_probs[rows, stop].copy()
+    refused = np.flatnonzero(stop < length)
+    weights[refused] = positive_part(weights[refused], draft_probs[refused, stop[refused]])
+    return stop, draw(weights, mixed(seeds, length))
+
+
+@verifier(name="logits", rule="token", readonly=True)
+def logits_sampler(draft_tokens: Array, draft_logits: Array, target_logits: Array, seed: int) -> tuple[Array, Array]:
+    """Take logits, and make the laws from them."""
+    draft, target = (np.exp(logits - logits.max(axis=2, keepdims=True)) for logits in (draft_logits, target_logits))
+    laws = (rows / rows.sum(axis=2, keepdims=True) for rows in (draft, target))
+    result: tuple[Array, Array] = token_sampler().function(draft_tokens, *laws, seed)
+    return result
+
+
+@verifier(name="lists", rule="token", max_batch=1, readonly=True)
+def lists_sampler(
+    draft_tokens: Array, draft_probs: Array, target_probs: Array, generator: np.random.Generator
+) -> list[list[int]]:
+    """Take one sequence at a time, in plain Python, and return its tokens as lists."""
+    rows = zip(draft_tokens.tolist(), draft_probs.tolist(), target_probs.tolist(), strict=True)
+    return [_verified(drafted, q, p, generator) for drafted, q, p in rows]
+
+
+def _verified(drafted: list[int], q: list[Any], p: list[Any], generator: np.random.Generator) -> list[int]:
+    emitted: list[int] = []
+    for i, x in enumerate(drafted):
+        if generator.random() * q[i][x] >= p[i][x]:
+            rest = [max(a - b, 0.0) for a, b in zip(p[i], q[i], strict=True)]
+            return [*emitted, _one(rest, generator.random()), *[-1] * (len(drafted) - i)]
+        emitted.append(x)
+    return [*emitted, _one(p[len(emitted)], generator.random())]
+
+
+def _one(weights: list[float], u: float) -> int:
+    left = u * sum(weights)
+    for x, weight in enumerate(weights):
+        left -= weight
+        if left < 0 < weight:
+            return x
+    return max(x for x, weight in enumerate(weights) if weight > 0)
+
+
 CONTROLS = {
     "correct": token_sampler(),
     "float32": token_sampler("float32", dtype="float32"),
     "N1": match_sampler,
     "N2": one_hot_sampler,
+    "N3": truncated_sampler,
+    "N5": no_bonus_sampler,
+    "N5-cap": capped_sampler,
     "global": global_sampler,
+    "race": race_sampler,
+    "seeds": seeds_sampler,
+    "logits": logits_sampler,
+    "lists": lists_sampler,
 }
 """Correct samplers, some of them unusual, that must never fail."""

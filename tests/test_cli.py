@@ -89,7 +89,7 @@ def test_options_reach_the_engine(engine: Engine, tmp_path: Path) -> None:
     known.write_text('["SV-RES-001"]\nreason = "old kernel"\n')
     line = (
         "check a.b:c --profile ci --seed 7 --alpha 1e-3 --target-tv 0.05 --only SV-TOK-001,SV-RES-001 "
-        f"--require lossless --samples 500 --known-failures {known} --time-limit 9.5"
+        f"--require lossless --samples 500 --known-failures {known} --time-limit 9.5 --timeout 2.5"
     )
     assert main(line.split()) == 0
     progress = engine.options.pop("progress")
@@ -106,6 +106,7 @@ def test_options_reach_the_engine(engine: Engine, tmp_path: Path) -> None:
         "samples": 500,
         "known_failures": {"SV-RES-001": "old kernel"},
         "time_limit": 9.5,
+        "timeout": 2.5,
     }
 
 

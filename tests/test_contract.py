@@ -93,7 +93,8 @@ def test_unknown_parameter_lists_the_names_on_offer_nearest_first() -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda draft_tokens, parents: None, "does not support tree verifiers"),
+        (lambda draft_tokens, parents, num_draft_tokens: None, "without num_draft_tokens; drop that"),
+        (lambda target_probs, parents, bonus_tokens: None, "without bonus_tokens; drop that"),
         (lambda draft_tokens, /: None, "drop the '/'"),
         (lambda seed, draft_probs: None, "expected it to ask for draft_tokens, target_probs or target_logits"),
         (lambda *args, **kwargs: None, "expected it to ask for draft_tokens"),
@@ -106,7 +107,7 @@ def test_unknown_parameter_lists_the_names_on_offer_nearest_first() -> None:
     ],
 )
 def test_what_cannot_be_called_is_refused(function: Any, message: str) -> None:
-    """Trees, positional-only parameters, missing inputs, classes and non-functions are refused with advice."""
+    """Ragged trees, positional-only parameters, missing inputs, classes and non-functions are refused with advice."""
     with pytest.raises(ContractError, match=message):
         verifier(function)
 

@@ -41,7 +41,7 @@ def support(rule: Rule, case: Case) -> Trace:
                 -1 if following is None else following,
             )
             for length in lengths
-            for draft, accepted, following in outcome_law(rule, case.target_row, case.draft_row, length)
+            for draft, accepted, following, _ in outcome_law(rule, case.target_row, case.draft_row, length)
         )
     )
 

@@ -11,8 +11,9 @@ import pytest
 from scipy import stats
 
 from specverify.arrays import IntArray
-from specverify.independence import CALLS, Finding, between_calls, between_rows, cases, find, within_calls
-from specverify.menu import coin_case, flat_case
+from specverify.distances import between_calls, between_rows, within_calls
+from specverify.findings import Finding
+from specverify.independence import CALLS, cases, find
 
 COIN, FLAT = 2, 256
 
@@ -133,18 +134,6 @@ def test_calls_that_repeat_at_a_distance_are_found(rows: int, distance: int) -> 
     assert "calls" in found.message
 
 
-def test_a_single_repeated_call_is_found_by_its_tokens() -> None:
-    """Two of 64 long calls are the same, at whatever distance: eight tokens of eight bits do not agree by chance."""
-    tokens = fair_tokens(FLAT, 16, 5)
-    tokens[50] = tokens[3]
-    found = between_calls(tokens, "c", FLAT)
-    assert found.message == "1 of 64 calls with different seeds repeat the tokens of an earlier call"
-    assert found.p_value == pytest.approx(64 * 63 / 2 * 256.0**-8, rel=1e-12)
-    assert (found.n, found.observed, found.expected) == (64, 1, 0)
-    short = between_calls(tokens[:, :7], "c", FLAT)
-    assert "repeat the tokens" not in short.message, "seven tokens are not enough to tell"
-
-
 def test_stratified_counts_are_found() -> None:
     """Half of every call's tokens come from the lower half: far too even."""
     rng = np.random.default_rng(6)
@@ -182,32 +171,84 @@ def test_fair_tokens_raise_no_alarm(check: str, fair: int) -> None:
     assert (p_values <= 0.01).sum() <= stats.binom.isf(2e-10, 200, 0.01)
 
 
-def test_fair_tokens_of_a_full_stage_raise_no_alarm() -> None:
-    """The largest batches that the kit uses."""
-    for case, rows in cases():
-        fair = int((case.target[0][0] > 0).sum())
-        for finding in find(fair_tokens(fair, rows, 8, calls=CALLS), case):
-            assert finding.p_value > 1e-12
-            assert finding.case == case.name
-
-
 # --- the stage -------------------------------------------------------------------------------------------------------
 
-
-def test_the_stage_has_a_coin_and_a_flat_case() -> None:
-    """Both give fair tokens; the batches are the largest of the stage."""
-    assert [(case.name, rows) for case, rows in cases()] == [("coin", 512), ("flat", 128)]
+STAGES = {stage.case.name: stage for stage in cases(None)}
 
 
-@pytest.mark.parametrize(("make", "fair"), [(coin_case, COIN), (flat_case, FLAT)])
-def test_calls_of_one_row_say_nothing_about_rows(make: Callable[[], object], fair: int) -> None:
-    """With one row a call only calls are compared; with two all three checks run, by the case's number of tokens."""
-    case = next(case for case, _ in cases() if case is make())
-    assert [f.check for f in find(fair_tokens(fair, 1, 9), case)] == ["SV-IND-002"]
-    checks = ["SV-IND-002", "SV-IND-001", "SV-IND-003"]
-    tokens = fair_tokens(fair, 2, 10)
-    assert [f.check for f in find(tokens, case)] == checks
-    assert find(tokens, case)[1] == between_rows(tokens, case.name, fair)
+def fair_blocks(name: str, batch: int, calls: int, seed: int) -> IntArray:
+    """Draw completed blocks [calls, batch, G + 1] from the target of a stage's case."""
+    case = STAGES[name].case
+    rng = np.random.default_rng([batch, calls, seed])
+    drawn = [rng.choice(case.vocab_size, (calls, batch), p=rows[0]) for rows in case.target]
+    return np.stack(drawn, axis=-1)
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_fair_blocks_of_a_full_stage_raise_no_alarm(name: str) -> None:
+    """At the largest batches that the kit uses every check of every case has a p-value above 1e-12."""
+    stage = STAGES[name]
+    found = find(fair_blocks(name, stage.batch, stage.calls, 8), stage.case)
+    assert [finding.case for finding in found] == [name] * len(found)
+    assert min(finding.p_value for finding in found) > 1e-12
+
+
+def test_the_stage_follows_the_largest_batch() -> None:
+    """Crowds come where a call may have more rows than in the other cases; small calls are the more."""
+
+    def sizes(max_batch: int | None) -> dict[str, tuple[int, int]]:
+        return {stage.case.name: (stage.batch, stage.calls) for stage in cases(max_batch)}
+
+    most = {"coin": (512, 512), "flat": (128, 512), "wide": (64, 64), "crowd": (8192, 32), "coin-crowd": (8192, 96)}
+    assert sizes(None) == sizes(10**6) == most
+    assert sizes(600) == most | {"crowd": (600, 32), "coin-crowd": (600, 96)}
+    assert sizes(512) == {"coin": (512, 512), "flat": (128, 512), "wide": (64, 64), "crowd": (512, 32)}
+    assert sizes(128) == {"coin": (128, 512), "flat": (128, 512), "wide": (64, 64)}
+    assert sizes(3) == {"coin": (3, 512), "flat": (3, 512), "wide": (3, 170)}
+    assert sizes(1) == {"coin": (1, 512), "flat": (1, 512), "wide": (1, 512)}
+
+
+@pytest.mark.parametrize(("name", "fair"), [("coin", COIN), ("flat", FLAT)])
+def test_calls_of_one_row_say_nothing_about_rows(name: str, fair: int) -> None:
+    """With one row a call only calls are compared; with two all four checks run, by the case's number of tokens."""
+    case = STAGES[name].case
+    one, two = (fair_blocks(name, rows, 64, 9) for rows in (1, 2))
+    assert [f.check for f in find(one, case)] == ["SV-IND-004", "SV-IND-002"]
+    assert [f.check for f in find(two, case)] == ["SV-IND-004", "SV-IND-002", "SV-IND-001", "SV-IND-003"]
+    assert find(two, case)[2] == between_rows(two[..., 0], name, fair)
+
+
+def test_crowds_are_searched_for_repeats_only() -> None:
+    """More rows than can be compared at every distance are left to the check that needs no distance."""
+    blocks = fair_blocks("crowd", 513, 32, 10)
+    assert [f.check for f in find(blocks, STAGES["crowd"].case)] == ["SV-IND-004"]
+
+
+def test_the_wide_case_is_fair_wherever_its_token_stands() -> None:
+    """The first token that is not the drafted 0 is compared, at any of its four places, and is counted from 0.
+
+    Rows that share it are found though their places differ; a block of drafted tokens alone, which the target does not
+    give, is no error.
+    """
+    blocks = fair_blocks("wide", 64, 64, 11)
+    token = blocks[:, 0, 3].copy()
+    blocks[:, 0, 0] = token
+    blocks[:, 1] = 0
+    blocks[:, 1, 3] = token
+    blocks[0, 2] = 0
+    found = find(blocks, STAGES["wide"].case)[0]
+    assert found.message.startswith("rows 0 and 1 of every call get the same tokens")
+    assert found.p_value < 1e-20
+    assert not blocks[0, 2].any(), "the blocks are left as they were"
+
+
+def test_the_wide_case_has_four_equally_likely_places() -> None:
+    """Its 4096 tokens are exactly equally likely at each place, and the places nearly so: 3/4, 2/3 and 1/2 are kept."""
+    target = [rows[0] for rows in STAGES["wide"].case.target]
+    kept = np.cumprod([1, *(row[0] for row in target[:3])])
+    assert kept * [1 - row[0] for row in target] == pytest.approx([1 / 4] * 4, rel=1e-12)
+    assert all(len(np.unique(row[1:])) == 1 for row in target)
+    assert target[3][0] == 0
 
 
 def test_counts_within_calls_follow_the_binomial_law() -> None:

@@ -60,7 +60,7 @@ def by_hand(case: Case, tables: Sequence[IntArray], width: int) -> tuple[Model, 
 def seen_through(law: Mapping[Outcome, Number], tables: Sequence[IntArray]) -> dict[Outcome, Number]:
     """Send a law on tokens through the cells."""
     cells: defaultdict[Outcome, Number] = defaultdict(Fraction)
-    for (draft, accepted, following), weight in law.items():
+    for (draft, accepted, following, _), weight in law.items():
         assert following is not None
         drafted = tuple(int(tables[i][x]) for i, x in enumerate(draft))
         cells[Outcome(drafted, accepted, int(tables[accepted][following]))] += weight

@@ -39,6 +39,7 @@ def test_the_defaults(declared: Verifier) -> None:
         samples=None,
         known_failures={},
         time_limit=None,
+        timeout=None,
         target=None,
     )
 

@@ -15,7 +15,7 @@ from specverify.cases import Case
 from specverify.errors import ConfigError
 from specverify.faults import CATALOGUE
 from specverify.properties import conditional_tables, distributions, float_pairs, pairs, reproducible
-from specverify.reference import completed_law, outcome_law, target_law
+from specverify.reference import completed_law, target_law
 
 Row = tuple[Fraction, ...]
 search = settings(reproducible, max_examples=1000, phases=[Phase.generate])  # stops at the first find, unshrunk
@@ -73,13 +73,12 @@ def test_float_rows_sum_to_one(pair: tuple[np.ndarray, np.ndarray]) -> None:
     assert all(abs(row.sum() - 1) < 1e-15 * len(row) for row in pair)
 
 
-@pytest.mark.parametrize("fault", CATALOGUE)
+@pytest.mark.parametrize("fault", [key for key, fault in CATALOGUE.items() if fault.has_law and key != "K18"])
 def test_random_tables_find_every_known_fault(fault: str) -> None:
-    """Among a thousand tables at least one shows that the fault is not lossless."""
-    rule = CATALOGUE[fault].rule
+    """Among a thousand tables at least one shows that the fault is not lossless; the lost tail needs a longer one."""
 
     def lossy(case: Case) -> bool:
-        outcomes = outcome_law(rule, case.target_row, case.draft_row, case.num_draft_tokens)
+        outcomes = CATALOGUE[fault].exact_law(case.target_row, case.draft_row, case.num_draft_tokens)
         length = case.num_draft_tokens + 1
         return completed_law(outcomes, case.target_row, length) != target_law(case.target_row, length)
 
