@@ -95,6 +95,20 @@ def coverage(session: nox.Session) -> None:
 
 @nox.session
 def calibration(session: nox.Session) -> None:
-    """Measure error rates of whole suites: 300 at alpha 0.05, 20 quick ones a control and a fault (an hour)."""
+    """Measure error rates of whole suites: 2,000 small ones, 20 quick ones a control and a fault (hours)."""
     session.install("-q", "-e", ".")
     session.run("python", "tests/calibration.py", *session.posargs, env={"OPENBLAS_NUM_THREADS": "1"})
+
+
+@nox.session
+def detection(session: nox.Session) -> None:
+    """Measure how many samples each known fault needs, against the information bound (half an hour)."""
+    session.install("-q", "-e", ".")
+    session.run("python", "tests/detection.py", *session.posargs, env={"OPENBLAS_NUM_THREADS": "1"})
+
+
+@nox.session
+def matrix(session: nox.Session) -> None:
+    """Measure which checks find which fault, and write docs/detection-matrix.md (an hour)."""
+    session.install("-q", "-e", ".")
+    session.run("python", "tests/matrix.py", *session.posargs, env={"OPENBLAS_NUM_THREADS": "1"})

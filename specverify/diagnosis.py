@@ -255,7 +255,7 @@ def _difference(seen: Sequence[_Seen], nearest: _Hypothesis) -> str:
     )
 
 
-_SHOWN_BY = {"replay": ("SV-RPL-001",), "sharing": ("SV-IND-001", "SV-IND-004")}
+EVERY_ROW = "rows at distance 1 are equal"
 
 _PARTS = {
     "SV-ACC-001": "acceptance",
@@ -274,12 +274,25 @@ def _parts(judgement: Judgement) -> str:
 
 def _beyond_laws(judgement: Judgement, *where: str) -> list[Candidate]:
     """Name the known faults that show where no law does: in replay, in what rows share, in the form of the output."""
-    names: list[str] = []
-    for shows, checks in _SHOWN_BY.items():
-        if shows in where and any(judgement.fails(check) for check in checks):
-            names += [fault.id for fault in CATALOGUE.values() if fault.shows == shows]
-    plan = judgement.plan
+    names = _known("replay") if "replay" in where and judgement.fails("SV-RPL-001") else []
+    plan, shared = judgement.plan, _shared(judgement) if "sharing" in where else ""
+    if EVERY_ROW in shared:
+        names += _known("sharing")
     kit_drafts = not (plan.verifier.drafts or plan.verifier.tree)
     if "structure" in where and judgement.fails("SV-STR-001") and plan.worker is None and kit_drafts:
         names += overlong_faults(plan.verifier, judgement.options.seed % 2**30)
+    if shared and not names:
+        return [Candidate(None, 1.0, None, f"rows or calls share their randomness: {shared}")]
     return [Candidate(name, 1 / len(names), None, _looks(name)) for name in names[:SHOWN]]
+
+
+def _known(shows: str) -> list[str]:
+    """List the faults that show in one place."""
+    return [fault.id for fault in CATALOGUE.values() if fault.shows == shows and fault.runnable]
+
+
+def _shared(judgement: Judgement) -> str:
+    """Say what is shared, by the finding that says most; empty where no check of independence failed."""
+    failed = [check for check in ("SV-IND-004", "SV-IND-001", "SV-IND-002") if judgement.fails(check)]
+    messages = [finding.message for check in failed for finding in judgement.findings_of(check)[:1]]
+    return next((message for message in messages if EVERY_ROW in message), messages[0] if messages else "")

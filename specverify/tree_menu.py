@@ -41,7 +41,7 @@ TREE_HEADLINE = "W637-binary"
 TREE_WITNESS = "W637-pair"
 """The tree that is run again in small calls."""
 
-TREE_TELLING = ("AB-pair", "T3-triple", "W402-binary", "W637-pair", "W637-lopsided", "W637-binary", "softmax-1024-pair")
+TREE_TELLING = ("AB-pair", "W637-pair", "W637-lopsided", "W637-binary", "softmax-1024-pair")
 """The trees that samplers of few rows get."""
 
 

@@ -244,7 +244,7 @@ def test_a_ragged_case_mixes_its_lengths() -> None:
         mine = lengths == length
         rows = zip(drafts[mine, :length].tolist(), accepted[mine].tolist(), following[mine].tolist(), strict=True)
         got = {(tuple(x), a, y): 3 * w for (x, a, y), w in zip(rows, weights[mine].tolist(), strict=True)}
-        assert got == pytest.approx({tuple(outcome): float(w) for outcome, w in law.items()}, abs=1e-12)
+        assert got == pytest.approx({outcome[:3]: float(w) for outcome, w in law.items()}, abs=1e-12)
 
 
 # --- counting --------------------------------------------------------------------------------------------------------

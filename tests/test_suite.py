@@ -73,7 +73,7 @@ def test_correct_sampler_is_acquitted(name: str) -> None:
     assert rule is None or rule in report.rule["not_rejected"]
     assert report.diagnosis == []
     assert report.document["counterexample"] is None
-    assert report.document["detectable_tv"]["value"] <= 0.2
+    assert report.document["detectable_tv"]["value"] <= 0.3
 
 
 def test_undeclared_rule_is_named_not_asserted() -> None:
@@ -111,7 +111,7 @@ def test_unknown_fault_is_called_unknown() -> None:
     report = check(sampler)
     assert report.verdict == "nonconformant"
     assert [candidate["fault"] for candidate in report.diagnosis] == [None]
-    assert "none of the known faults" in report.diagnosis[0]["message"]
+    assert "known faults explains what was seen" in report.diagnosis[0]["message"]
 
 
 def test_two_token_table() -> None:
