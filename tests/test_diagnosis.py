@@ -9,7 +9,7 @@ import pytest
 from samplers import token_sampler
 
 import specverify
-from specverify import Report, diagnosis
+from specverify import Report, alternatives, diagnosis
 from specverify.checks import CATALOGUE as CHECKS
 from specverify.faults import CATALOGUE
 from specverify.registry import load
@@ -62,7 +62,10 @@ def test_what_is_wrong_is_said_by_its_parts() -> None:
 def test_equal_laws_are_named_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second record of the same edit cannot be told from the first, and the message says so."""
     twin = MappingProxyType({**CATALOGUE, "K02b": CATALOGUE["K02"]})
-    monkeypatch.setattr(diagnosis, "CATALOGUE", MappingProxyType(dict(_renamed(twin))))
+    renamed = MappingProxyType(dict(_renamed(twin)))
+    monkeypatch.setattr(diagnosis, "CATALOGUE", renamed)
+    monkeypatch.setattr(diagnosis, "_RECORDS", renamed)
+    monkeypatch.setattr(alternatives, "CATALOGUE", renamed)
     found = first(specverify.check(load("fault:K02"), **FEW))
     assert (found["fault"], found["same_law"]) == ("K02", ["K02b"])
     assert "cannot tell it from K02b (residual_target)" in found["message"]

@@ -73,7 +73,9 @@ def test_float_rows_sum_to_one(pair: tuple[np.ndarray, np.ndarray]) -> None:
     assert all(abs(row.sum() - 1) < 1e-15 * len(row) for row in pair)
 
 
-@pytest.mark.parametrize("fault", [key for key, fault in CATALOGUE.items() if fault.has_law and key != "K18"])
+@pytest.mark.parametrize(
+    "fault", [key for key, fault in CATALOGUE.items() if fault.has_law and not fault.plays and key != "K18"]
+)
 def test_random_tables_find_every_known_fault(fault: str) -> None:
     """Among a thousand tables at least one shows that the fault is not lossless; the lost tail needs a longer one."""
 
