@@ -64,7 +64,6 @@ def test_equal_laws_are_named_together(monkeypatch: pytest.MonkeyPatch) -> None:
     twin = MappingProxyType({**CATALOGUE, "K02b": CATALOGUE["K02"]})
     renamed = MappingProxyType(dict(_renamed(twin)))
     monkeypatch.setattr(diagnosis, "CATALOGUE", renamed)
-    monkeypatch.setattr(diagnosis, "_RECORDS", renamed)
     monkeypatch.setattr(alternatives, "CATALOGUE", renamed)
     found = first(specverify.check(load("fault:K02"), **FEW))
     assert (found["fault"], found["same_law"]) == ("K02", ["K02b"])
