@@ -57,6 +57,16 @@ def _run(rule: Rule | LongerRule, target: Model, draft: Model, draft_tokens: Tok
     return lambda tape: Outcome(draft_tokens, *rule(tape, draft_tokens, draft_probs, target_probs))
 
 
+def branch_law(run: Callable[[Tape], K]) -> dict[K, Number]:
+    """Return the law of what a run gives, over every way it can go; ``run`` must depend on its tape alone.
+
+    >>> from specverify.reference import choose
+    >>> {k: str(v) for k, v in branch_law(lambda tape: choose(tape, ("draw",), [1, 2])).items()}
+    {0: '1/3', 1: '2/3'}
+    """
+    return _collect((branch.output, branch.weight) for branch in branches(run))
+
+
 def round_law(outcomes: Mapping[Outcome, Number]) -> dict[Tokens, Number]:
     """Return the law of the tuple that one round emits."""
     return _collect((outcome.emitted, weight) for outcome, weight in outcomes.items())

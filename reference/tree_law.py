@@ -4,14 +4,12 @@ The accepted tokens stand in the outcome for the drafted ones: what a round emit
 law are then those of ``law``.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from typing import Generic, TypeAlias, TypeVar, overload
 
-from .law import Model, Outcome
+from .law import Model, Outcome, branch_law
 from .rules import Row
-from .tape import Number, Tape, branches, choose
+from .tape import Number, Tape, choose
 from .trees import TreeRule
 
 __all__ = ["TREE_MODES", "sibling_law", "tree_law", "tree_round"]
@@ -87,10 +85,7 @@ def tree_law(rule: TreeRule, parents: Sequence[int], mode: str, target: Model, d
     >>> str(expected_tokens(tree_law(rrs, [-1, -1], "with_replacement", lambda prefix: p, lambda prefix: q)))
     '46/25'
     """
-    law: defaultdict[Outcome, Number] = defaultdict(Fraction)
-    for branch in branches(lambda tape: tree_round(tape, rule, parents, mode, target, draft)):
-        law[branch.output] += branch.weight
-    return dict(law)
+    return branch_law(lambda tape: tree_round(tape, rule, parents, mode, target, draft))
 
 
 class _Lazy(Sequence[T], Generic[T]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import sys
 import traceback
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
@@ -20,12 +21,12 @@ from specverify.arrays import IntArray
 from specverify.contract import Verifier
 from specverify.declaring import RANDOMNESS
 from specverify.errors import SpecverifyError
-from specverify.handing import Handed
+from specverify.handing import Batch, Handed
 from specverify.randomness import global_randomness, seed_globals
 from specverify.reading import OutputFault, on_host, read, read_drafted, read_tree
 from specverify.wording import clip, printable
 
-__all__ = ["Caller", "Reply", "SamplerRaised", "call", "described"]
+__all__ = ["Caller", "Reply", "SamplerRaised", "call", "described", "raw_call"]
 
 MAX_FRAMES = 6
 SHOWN_ROWS = 3
@@ -117,6 +118,34 @@ def call(
         >>> call(echo, Handed(case, echo), np.array([[1]]), np.array([1]), seed=0)
         Reply(num_accepted=array([0]), next_token=array([1]), warnings=(), draft_tokens=None)
     """
+    result, warnings = raw_call(verifier, handed, draft_tokens, num_draft_tokens, seed, seeds, watch=watch)
+    size = handed.case.vocab_size
+    drafts = None
+    with np.errstate():  # a foreign array type may run code of its own when it is read
+        if verifier.drafts:
+            triple = verifier.rule is not None
+            drafts, num_accepted, next_token = read_drafted(result, draft_tokens.shape, size, triple=triple)
+        elif handed.case.tree is not None:
+            drafts, num_accepted, next_token = read_tree(result, handed.case.tree, draft_tokens, size)
+        else:
+            num_accepted, next_token = read(result, draft_tokens, num_draft_tokens, size)
+    return Reply(num_accepted, next_token, warnings, drafts)
+
+
+def raw_call(
+    verifier: Verifier,
+    handed: Handed,
+    draft_tokens: IntArray,
+    num_draft_tokens: IntArray,
+    seed: int,
+    seeds: IntArray | None = None,
+    *,
+    watch: bool = False,
+) -> tuple[object, tuple[str, ...]]:
+    """Call a verifier once and give what it returned, tensors brought to the host, unread, and the warnings.
+
+    Arguments and errors are those of :func:`call`, but for what reading alone can find.
+    """
     batch = handed.batch(draft_tokens, num_draft_tokens, seed, seeds)
     threads = _torch_threads()
     unseeded = verifier.asks.isdisjoint(RANDOMNESS)
@@ -131,25 +160,22 @@ def call(
             raise
         except BaseException as error:
             raise SamplerRaised(_report(error, handed, draft_tokens, seed)) from error
+    return result, tuple(_side_effects(verifier, handed, batch, threads, before))
+
+
+def _side_effects(
+    verifier: Verifier, handed: Handed, batch: Batch, threads: int | None, before: dict[str, object]
+) -> Iterator[str]:
+    """Say what a call changed beside: its arguments, the threads, the global generators."""
     name = clip(printable(verifier.name), SHOWN_NAME)
-    warnings = [f"{name} changed its argument {array} without mutates=(...)" for array in handed.changed(batch)]
+    for array in handed.changed(batch):
+        yield f"{name} changed its argument {array} without mutates=(...)"
     if threads is not None and _torch_threads() != threads:
-        warnings.append(f"{name} changed torch's number of threads from {threads} to {_torch_threads()}")
+        yield f"{name} changed torch's number of threads from {threads} to {_torch_threads()}"
     after = _generators() if before else {}
     moved = [library for library, state in before.items() if after[library] != state]
     if moved:
-        warnings.append(f"{name} changed the global generator of {' and '.join(moved)}, though it asks for randomness")
-    with np.errstate():  # a foreign array type may run code of its own when it is read
-        if verifier.drafts:
-            drafts, num_accepted, next_token = read_drafted(
-                result, draft_tokens.shape, handed.case.vocab_size, triple=verifier.rule is not None
-            )
-            return Reply(num_accepted, next_token, tuple(warnings), drafts)
-        if handed.case.tree is not None:
-            path, num_accepted, next_token = read_tree(result, handed.case.tree, draft_tokens, handed.case.vocab_size)
-            return Reply(num_accepted, next_token, tuple(warnings), path)
-        num_accepted, next_token = read(result, draft_tokens, num_draft_tokens, handed.case.vocab_size)
-    return Reply(num_accepted, next_token, tuple(warnings))
+        yield f"{name} changed the global generator of {' and '.join(moved)}, though it asks for randomness"
 
 
 def _torch_threads() -> int | None:

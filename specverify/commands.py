@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from specverify.errors import ConfigError
 from specverify.listing import explanations, listings
@@ -19,6 +19,10 @@ __all__ = ["COMMANDS"]
 
 _STATUS: Final = {"conformant": 0, "nonconformant": 1, "inconclusive": 3}
 _SAMPLE_SIZES: Final = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+if TYPE_CHECKING:
+    from specverify.plan import Plan
+
+SURE: Final = 0.9999
 _POWER_COLUMNS: Final = ("case", "n", "cells", "total variation")
 
 
@@ -154,7 +158,23 @@ def _power_of_plan(arguments: argparse.Namespace) -> str:
             ("size class", _worst(rows, lambda row: sizes[row["case"]])),
         )
     ]
-    return "Worst case of each, --verbose for all; caught with probability 0.9:\n\n" + "\n".join(tables)
+    text = "Worst case of each, --verbose for all; caught with probability 0.9:\n\n" + "\n".join(tables)
+    return text + _known_faults(planned)
+
+
+def _known_faults(planned: "Plan") -> str:
+    """Say which known faults the plan could miss, and how many it would find; nothing where none are compared."""
+    if not planned.faults:
+        return ""
+    from specverify.foreseen import foresee
+    from specverify.reports import table
+
+    found = foresee(planned)
+    weak = [fault for fault in found if fault.power < SURE]
+    text = f"\nOf {len(found)} known faults {len(found) - len(weak)} are found with probability {SURE} or more."
+    rows = [(f.fault, f.case, f"{f.power:.2g}", f"{f.rows:.2g}") for f in weak]
+    others = " The others:\n\n" + table([("fault", "case", "power", "rows needed"), *rows], left=2)
+    return text + (others if rows else "\n")
 
 
 def _worst(rows: Sequence[dict[str, Any]], key: Callable[[dict[str, Any]], str]) -> dict[str, dict[str, Any]]:

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from specverify.alternatives import Alternatives, alternatives, null_of
 from specverify.arrays import FloatArray
-from specverify.plan import Plan
-from specverify.running import CaseRun
+
+if TYPE_CHECKING:
+    from specverify.plan import Plan
+    from specverify.running import CaseRun
 
 __all__ = ["Foreseen", "foresee"]
 

@@ -177,6 +177,8 @@ class Judgement:
         if CATALOGUE[check].scope == "rule":
             if self.plan.rule is None:
                 return "no rule is asserted" if self.plan.verifier.rule else "the sampler declares no rule"
+            if check == "SV-DRF-001" and not self.plan.verifier.drafts:
+                return "the kit drafts for it"
             if self.plan.verifier.tree:
                 return "it asks about one draft per position"
             return f"no case has a law for the rule {self.plan.rule}"

@@ -98,13 +98,14 @@ def crowd_case() -> Case:
 def wide_case() -> Case:
     """Give one of 4096 equally likely tokens, and the place of the first of them, under any lossless rule.
 
-    The draft is token 0 three times, kept with probability 3/4, 2/3 and 1/2, and what does not keep it is fair. So the
-    first other token comes at each of the four places equally often, is fair, and does not depend on its place.
+    The draft is token 0 four times, kept with probability 3/4, 2/3, 1/2 and 0, and what does not keep it is fair. So
+    the first other token comes at each of the four places equally often, is fair, and does not depend on its place. It
+    is never a bonus, so that a wrong bonus does not stand in the way of what is asked here.
     """
-    kept = np.array([[3 / 4], [2 / 3], [1 / 2], [0]])
+    kept = np.array([[3 / 4], [2 / 3], [1 / 2], [0], [0]])
     target = np.concatenate([kept, np.repeat((1 - kept) / 4096, 4096, axis=1)], axis=1)
     draft = np.append(1, np.zeros(4096))
-    return Case.from_rows("wide", target, draft, num_draft_tokens=3, description="twelve fair bits per row: repeats")
+    return Case.from_rows("wide", target, draft, num_draft_tokens=4, description="twelve fair bits per row: repeats")
 
 
 def _from_line(name: str, target: str, draft: str, num_draft_tokens: int, description: str) -> Case:

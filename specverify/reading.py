@@ -126,14 +126,15 @@ def read_drafted(
         (array([[0, 2]]), array([1]), array([1]))
     """
     rows, length = shape
+    unknown = np.empty((rows, 0), dtype=np.int64)  # what was drafted is not shown before it is read
     if isinstance(result, tuple):
         if len(result) != 3:
             _fault(f"got a tuple of {len(result)}, expected {_DRAFTED}")
-        drafts, lengths = _padded_tokens(result[0], "draft_tokens", rows, length, vocab_size)
+        drafts, lengths = _padded_tokens(result[0], "draft_tokens", unknown, length, vocab_size)
         return drafts, *_read_pair(result[1:], drafts, lengths, vocab_size)
     if triple:
         _fault(f"got tokens alone from a verifier that drafts and declares a rule, expected {_DRAFTED}")
-    tokens, count = _padded_tokens(result, "tokens", rows, length + 1, vocab_size)
+    tokens, count = _padded_tokens(result, "tokens", unknown, length + 1, vocab_size)
     last = np.where(count == 0, -1, tokens[np.arange(rows), np.maximum(count - 1, 0)])
     accepted = np.maximum(count - 1, 0)
     return np.where(np.arange(length) < accepted[:, None], tokens[:, :length], -1), accepted, last
@@ -163,7 +164,7 @@ def read_tree(
     rows, depth = len(draft_tokens), tree.depth
     if isinstance(result, tuple):
         _fault(f"got a tuple from a tree verifier, expected tokens [{rows}, {depth + 1}], padded with -1")
-    tokens, count = _padded_tokens(result, "tokens", rows, depth + 1, vocab_size)
+    tokens, count = _padded_tokens(result, "tokens", draft_tokens, depth + 1, vocab_size)
     accepted = count - 1
     text = "expected a path of drafted tokens from the root, and one more token"
     _check_rows((count == 0) | (tree.matched(draft_tokens, tokens) < accepted), tokens, draft_tokens, text)
@@ -171,23 +172,20 @@ def read_tree(
     return path, accepted, tokens[np.arange(rows), accepted]
 
 
-def _padded_tokens(value: object, name: str, rows: int, width: int, vocab_size: int) -> tuple[IntArray, IntArray]:
+def _padded_tokens(value: object, name: str, draft: IntArray, width: int, vocab_size: int) -> tuple[IntArray, IntArray]:
+    """Read rows of tokens padded with -1, fewer columns too; gives them at full width and how many each row has."""
+    rows = len(draft)
     given = _integers(value, name)
     if given.ndim != 2 or len(given) != rows or given.shape[1] > width:
-        _fault(f"got {name} of shape {list(given.shape)}, expected [{rows}, at most {width}], padded with -1")
-    nothing = np.full((rows, 0), -1, dtype=np.int64)
-    _check_range(given, name, nothing, vocab_size)
+        shape = f"got {name} of shape {list(given.shape)}, expected [{rows}, at most {width}], padded with -1"
+        _fault(shape + _one_sequence(len(given) if given.ndim else 0, rows))
+    _check_range(given, name, draft, vocab_size)
     tokens = np.full((rows, width), -1, dtype=np.int64)
     tokens[:, : given.shape[1]] = given
     real = tokens >= 0
-    _check_rows(
-        np.logical_or.reduce(real[:, 1:] > real[:, :-1], axis=1),
-        tokens,
-        nothing,
-        "expected -1 only after the last",
-        name,
-    )
-    return tokens, real.sum(axis=1)
+    padding = np.logical_or.reduce(real[:, 1:] > real[:, :-1], axis=1)
+    _check_rows(padding, tokens, draft, "expected -1 only after the last token", name)
+    return tokens, np.add.reduce(real, axis=1, dtype=np.int64)
 
 
 def _read_pair(
@@ -208,22 +206,11 @@ def _read_pair(
 
 def _read_tokens(result: object, draft: IntArray, lengths: IntArray, vocab_size: int) -> tuple[IntArray, IntArray]:
     rows, length = draft.shape
-    given = _integers(result, "tokens")
-    if given.ndim != 2 or len(given) != rows or given.shape[1] > length + 1:
-        shape = f"got tokens of shape {list(given.shape)}, expected [{rows}, at most {length + 1}], padded with -1"
-        _fault(shape + _one_sequence(len(given) if given.ndim else 0, rows))
-    _check_range(given, "tokens", draft, vocab_size)
-    tokens = np.full((rows, length + 1), -1, dtype=np.int64)
-    tokens[:, : given.shape[1]] = given
-    real = tokens >= 0
-    count = np.add.reduce(real, axis=1, dtype=np.int64)
+    tokens, count = _padded_tokens(result, "tokens", draft, length + 1, vocab_size)
     same = np.add.reduce(np.logical_and.accumulate(tokens[:, :-1] == draft, axis=1), axis=1, dtype=np.int64)
     accepted = np.maximum(count - 1, 0)
-    padding = np.logical_or.reduce(real[:, 1:] > real[:, :-1], axis=1)
-    if (padding | (count > lengths + 1) | (same < accepted)).any():
-        _check_rows(padding, tokens, draft, "expected -1 only after the last token")
-        _check_rows(count > lengths + 1, tokens, draft, "expected at most one token more than its draft has")
-        _check_rows(same < accepted, tokens, draft, "expected every token but the last to be the drafted one")
+    _check_rows(count > lengths + 1, tokens, draft, "expected at most one token more than its draft has")
+    _check_rows(same < accepted, tokens, draft, "expected every token but the last to be the drafted one")
     return accepted, np.where(count == 0, -1, tokens[np.arange(rows), accepted])
 
 

@@ -22,7 +22,7 @@ from specverify.runs import Repeat, chance_of_repeat, first_repeat, run_length
 __all__ = ["repeats"]
 
 CROWDED = 4  # below this many outcomes for each place a count of repeats tells nothing
-LAST_PLACE = 3
+LAST_PLACE = 4
 SAME_PLACES = 1e-4  # chance above which repeated tokens come at places as independent as a wrong law would have them
 MOST_STREAMS = 1e12
 

@@ -126,8 +126,8 @@ class CaseRun:
                 accepted[part], following[part] = reply.num_accepted, reply.next_token
                 if reply.draft_tokens is not None:
                     draft_tokens[part] = reply.draft_tokens
-                if self.verifier.drafts and reply.draft_tokens is not None:
-                    num_draft_tokens[part] = (reply.draft_tokens >= 0).sum(axis=1)
+                    if self.verifier.drafts:
+                        num_draft_tokens[part] = (reply.draft_tokens >= 0).sum(axis=1)
                 self.warnings.update(dict.fromkeys(reply.warnings))
         except (OutputFault, SamplerRaised) as error:
             self.fault = Violation("SV-STR-001", self.name, 1, str(error))

@@ -85,3 +85,31 @@ def test_faults_without_a_law_are_named_by_what_they_break(fault: str) -> None:
 def test_a_correct_sampler_has_no_diagnosis() -> None:
     """Nothing is explained where nothing failed."""
     assert specverify.check(token_sampler(), samples=4000, target_tv=0.5, alpha=1e-10).diagnosis == []
+
+
+def test_naming_an_overlong_output_leaves_the_global_generators_alone() -> None:
+    """The sampler is called again to be named; what it draws from the global generators is put back as in the run."""
+
+    @specverify.verifier(name="doubles")
+    def doubles(draft_tokens: Any) -> Any:
+        np.random.random(3)  # noqa: NPY002 - that is the point
+        return np.repeat(draft_tokens[:, :1], draft_tokens.shape[1] + 2, axis=1)
+
+    np.random.seed(11)  # noqa: NPY002
+    before = np.random.get_state()[1].tolist()  # type: ignore[index] # noqa: NPY002
+    assert specverify.check(doubles, **FEW).diagnosis == []
+    assert np.random.get_state()[1].tolist() == before  # type: ignore[index] # noqa: NPY002
+
+
+def test_a_sampler_that_leaves_while_it_is_named_stays_unnamed() -> None:
+    """SystemExit in the calls that only serve the name ends nothing."""
+    calls = iter(range(10**6))
+
+    @specverify.verifier(name="leaves")
+    def leaves(draft_tokens: Any) -> Any:
+        if next(calls) > 60:
+            raise SystemExit(3)
+        return np.zeros((len(draft_tokens), draft_tokens.shape[1] + 2), dtype=int)
+
+    report = specverify.check(leaves, **FEW)
+    assert (report.verdict, report.diagnosis) == ("nonconformant", [])

@@ -51,7 +51,7 @@ def counts(report: Report) -> list[tuple[str, list[int]]]:
     return [(entry["id"], entry["observed"]) for entry in report.checks]
 
 
-@pytest.mark.parametrize("seed", range(1))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_is_convicted_and_named(fault: str, seed: int) -> None:
     """A faulty one-liner is nonconformant at the quick profile, and its diagnosis is the first and fits alone.
@@ -73,7 +73,7 @@ def test_correct_sampler_is_acquitted(name: str) -> None:
     assert rule is None or rule in report.rule["not_rejected"]
     assert report.diagnosis == []
     assert report.document["counterexample"] is None
-    assert report.document["detectable_tv"]["value"] <= 0.3
+    assert report.document["detectable_tv"]["value"] <= 0.2
 
 
 def test_undeclared_rule_is_named_not_asserted() -> None:
@@ -265,7 +265,8 @@ def test_plan_agrees_with_the_run() -> None:
 def test_the_combined_evidence_alone_means_everything() -> None:
     """Whoever asks for the combined evidence asks for all of the probes behind it."""
     report = check(load("reference"), **LOOSE, only=["SV-ALL-001"])
-    assert (report.verdict, report.document["summary"]["not_applicable"]) == ("conformant", 0)
+    left_out = [record["id"] for record in report.checks if record["status"] == "not_applicable"]
+    assert (report.verdict, left_out) == ("conformant", ["SV-DRF-001"])  # the kit drafts for it
 
 
 def test_structure_alone_can_pass() -> None:

@@ -6,7 +6,6 @@ allows, one token more than the case drafts.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +16,7 @@ from specverify.cases import Case
 from specverify.contract import Verifier, verifier
 from specverify.faults.trees import TREE_ROUNDS
 from specverify.lumping import Law, View, case_models
-from specverify.reference import Model, RandomTape, Tape, branches, choose
+from specverify.reference import Model, RandomTape, Tape, branch_law, choose
 from specverify.trace import Trace
 
 __all__ = ["MAX_VOCAB", "round_law", "tree_round_sampler"]
@@ -91,12 +90,10 @@ def round_law(name: str, case: Case) -> Law | None:
     if case.vocab_size > MAX_VOCAB or case.ragged:
         return None
     target, draft = case_models(case)
-    law: defaultdict[tuple[int, ...], float] = defaultdict(float)
-    for branch in branches(lambda tape: _played(name, full, tape, target, draft)):
-        law[branch.output] += float(branch.weight)
+    law = branch_law(lambda tape: _played(name, full, tape, target, draft))
     lines = np.array([[*tokens, *[-1] * (full + 1 - len(tokens))] for tokens in law], dtype=np.int64)
     kept = (lines >= 0).sum(axis=1) - 1
     drafts = np.where(np.arange(full) < kept[:, None], lines[:, :full], -1)
     trace = Trace(drafts, kept, kept, lines[np.arange(len(lines)), kept], lines)
     never = np.zeros(len(lines), dtype=np.bool_)
-    return Law(View(trace, never, never), np.array(list(law.values())))
+    return Law(View(trace, never, never), np.array(list(law.values()), dtype=np.float64))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from specverify.faults.edits import Array, BlockEdit, Edit, acceptance, as_array
-from specverify.reference import Model, Name, Number, Outcome, Row, Rule, Tape, branches, choose, flip, outcome_law
+from specverify.reference import Model, Name, Number, Outcome, Row, Rule, Tape, branch_law, choose, flip, outcome_law
 
 __all__ = ["exact_law", "play", "rule"]
 
@@ -65,6 +63,7 @@ def exact_law(edit: Edit | BlockEdit, target: Model, draft: Model, num_draft_tok
         The probability of every (drafted tokens, accepted length, next token).
 
     Example:
+        >>> from fractions import Fraction
         >>> p, q = (Fraction(3, 5), Fraction(2, 5)), (Fraction(4, 5), Fraction(1, 5))
         >>> law = exact_law(Edit(shared="draft"), lambda prefix: p, lambda prefix: q, 1)
         >>> str(law[Outcome((0,), 0, 1)])
@@ -72,10 +71,7 @@ def exact_law(edit: Edit | BlockEdit, target: Model, draft: Model, num_draft_tok
     """
     if not edit.drafts:
         return outcome_law(rule(edit), target, draft, num_draft_tokens)
-    law: defaultdict[Outcome, Number] = defaultdict(Fraction)
-    for branch in branches(partial(play, edit, target, draft, num_draft_tokens)):
-        law[branch.output] += branch.weight
-    return dict(law)
+    return branch_law(partial(play, edit, target, draft, num_draft_tokens))
 
 
 def _token(

@@ -5,16 +5,14 @@ Every node of a tree is tested against what its earlier siblings left of the tar
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 from functools import partial
 
 from specverify.contract import Verifier
 from specverify.faults.record import Fault
 from specverify.faults.rounds import tree_round_sampler
 from specverify.faults.trees import BINARY, TREE_FAULT_RULES, TREE_ROUNDS, tree_fault_sampler
-from specverify.reference import Model, Number, Outcome, branches, tree_law
+from specverify.reference import Model, Number, Outcome, branch_law, tree_law
 
 __all__ = ["FAULTS"]
 
@@ -26,11 +24,8 @@ def _settled(
 
 
 def _played(name: str, target: Model, draft: Model) -> dict[Outcome, Number]:
-    law: defaultdict[Outcome, Number] = defaultdict(Fraction)
-    for branch in branches(lambda tape: TREE_ROUNDS[name](tape, target, draft)):
-        *accepted, last = branch.output
-        law[Outcome(tuple(accepted), len(accepted), last)] += branch.weight
-    return dict(law)
+    law = branch_law(lambda tape: TREE_ROUNDS[name](tape, target, draft))
+    return {Outcome(tokens[:-1], len(tokens) - 1, tokens[-1]): weight for tokens, weight in law.items()}
 
 
 def _sampler(name: str) -> Callable[[str], Verifier]:
