@@ -32,6 +32,7 @@ def sibling_law(mode: str, draft_row: Row, earlier: Sequence[int]) -> Row:
     Raises:
         ValueError: The mode is not one of ``TREE_MODES``.
 
+    >>> from fractions import Fraction
     >>> [str(x) for x in sibling_law("without_replacement", [Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)], [0])]
     ['0', '2/3', '1/3']
     """
@@ -80,6 +81,7 @@ def tree_law(rule: TreeRule, parents: Sequence[int], mode: str, target: Model, d
         target: Gives the target row after a prefix.
         draft: Gives the draft row after a prefix.
 
+    >>> from fractions import Fraction
     >>> from specverify.reference import expected_tokens, rrs
     >>> p, q = (Fraction(3, 5), Fraction(2, 5)), (Fraction(4, 5), Fraction(1, 5))
     >>> str(expected_tokens(tree_law(rrs, [-1, -1], "with_replacement", lambda prefix: p, lambda prefix: q)))
