@@ -118,7 +118,8 @@ def call(
         >>> call(echo, Handed(case, echo), np.array([[1]]), np.array([1]), seed=0)
         Reply(num_accepted=array([0]), next_token=array([1]), warnings=(), draft_tokens=None)
     """
-    result, warnings = raw_call(verifier, handed, draft_tokens, num_draft_tokens, seed, seeds, watch=watch)
+    batch = handed.batch(draft_tokens, num_draft_tokens, seed, seeds)
+    result, warnings = raw_call(verifier, handed, batch, seed, watch=watch)
     size = handed.case.vocab_size
     drafts = None
     with np.errstate():  # a foreign array type may run code of its own when it is read
@@ -133,20 +134,23 @@ def call(
 
 
 def raw_call(
-    verifier: Verifier,
-    handed: Handed,
-    draft_tokens: IntArray,
-    num_draft_tokens: IntArray,
-    seed: int,
-    seeds: IntArray | None = None,
-    *,
-    watch: bool = False,
+    verifier: Verifier, handed: Handed, batch: Batch, seed: int, *, watch: bool = False
 ) -> tuple[object, tuple[str, ...]]:
-    """Call a verifier once and give what it returned, tensors brought to the host, unread, and the warnings.
+    """Call a verifier once on a batch that was built, and give what it returned, unread, and the warnings.
 
-    Arguments and errors are those of :func:`call`, but for what reading alone can find.
+    Args:
+        verifier: What to call.
+        handed: What the batch was built by.
+        batch: The arguments.
+        seed: The seed that it was built with.
+        watch: As for :func:`call`.
+
+    Returns:
+        The result, tensors being brought to the host, and the warnings.
+
+    Raises:
+        SamplerRaised: The verifier raised.
     """
-    batch = handed.batch(draft_tokens, num_draft_tokens, seed, seeds)
     threads = _torch_threads()
     unseeded = verifier.asks.isdisjoint(RANDOMNESS)
     before = _generators() if watch and not unseeded else {}
@@ -159,7 +163,7 @@ def raw_call(
         except (KeyboardInterrupt, OutputFault):
             raise
         except BaseException as error:
-            raise SamplerRaised(_report(error, handed, draft_tokens, seed)) from error
+            raise SamplerRaised(_report(error, handed, batch.integers["draft_tokens"], seed)) from error
     return result, tuple(_side_effects(verifier, handed, batch, threads, before))
 
 

@@ -61,7 +61,8 @@ def _lines(verifier: Verifier, case: Case, seed: int) -> list[Line]:
     found: list[Line] = []
     for _ in range(min(FEW_CALLS, -(-ROWS // batch))):
         drafts, lengths = sampler.draft(batch, rng)
-        result, _ = raw_call(verifier, handed, drafts, lengths, int(rng.integers(2**31)))
+        seed = int(rng.integers(2**31))
+        result, _ = raw_call(verifier, handed, handed.batch(drafts, lengths, seed), seed)
         found += _told(drafts, np.asarray(result))
     return found
 

@@ -127,16 +127,16 @@ class Run:
                     self.findings.append(finding)
 
     def _look(self, progress: Callable[[Progress], None] | None) -> None:
-        evidence = self.log10_e()
+        evidence = 0.0 if progress is None else self.log10_e()  # only for whoever watches
         for look in range(len(look_fractions())):
             for run in self.plan.runs:
                 if self._lost() or self._out_of_time():
                     return
                 run.advance(look)
                 self._tell(progress, evidence, run.name)
-            evidence = self.log10_e()
             if self._proved():
                 return
+            evidence = evidence if progress is None else self.log10_e()
 
     def _proved(self) -> bool:
         """Say whether losslessness is disproved: then nothing more need be run.
