@@ -57,7 +57,7 @@ _CHECKS = (
         "output structure",
         "contract",
         "A call returns the accepted prefix of the draft and at most one more token, in the declared shape.",
-        "wrong shapes and dtypes, tokens outside the vocabulary, bad padding, a prefix not drafted, exceptions; with timeout also hangs",
+        "wrong shapes and dtypes, tokens outside the vocabulary, bad padding, a prefix not drafted, exceptions, hangs",
         "every row of every call; one violation decides",
         "the verifier contract",
     ),
