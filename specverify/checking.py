@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from specverify.cases import Case
 from specverify.errors import ConfigError
 from specverify.plan import plan
 from specverify.reports import Report
@@ -20,6 +21,7 @@ __all__ = ["check"]
 def check(
     sampler: Callable[..., Any],
     *,
+    cases: Sequence[Case] | None = None,
     profile: str = "quick",
     seed: int = 0,
     alpha: float = 1e-6,
@@ -31,12 +33,14 @@ def check(
     time_limit: float | None = None,
     timeout: float | None = None,
     target: str | None = None,
+    stop_early: bool = True,
     progress: Callable[[Progress], None] | None = None,
 ) -> Report:
     """Decide whether a sampler follows its target, and the rule that it declares.
 
     Args:
         sampler: A verifier (module ``contract``) or a plain function with its parameter names.
+        cases: What is run in place of the built-in cases, those of the independence checks included.
         profile: Sample counts: "quick" (seconds), "ci" (about a minute) or "release" (minutes).
         seed: Root of every random number of the run, an integer >= 0; the same seed gives the same counts.
         alpha: Most that the probability of calling a correct sampler nonconformant may be, for the whole run.
@@ -50,6 +54,8 @@ def check(
         timeout: Seconds that one call may take: the calls are then made in a process of its own, and one that hangs or
             ends it fails the structure check and costs its case alone; the memory of that process is watched.
         target: What names the sampler on the command line, for the line that reproduces a failure.
+        stop_early: End as soon as a fault is proved. Without it every case is run to its planned rows, and each check
+            is decided alone by its share of alpha, so that what is decided of one says nothing of another.
         progress: Called with a Progress after every case of every look.
 
     Returns:
@@ -69,6 +75,7 @@ def check(
         run = Run(
             plan(
                 sampler,
+                cases=cases,
                 profile=profile,
                 seed=seed,
                 alpha=alpha,
@@ -80,6 +87,7 @@ def check(
                 time_limit=time_limit,
                 timeout=timeout,
                 target=target,
+                stop_early=stop_early,
             )
         )
         run.execute(progress)

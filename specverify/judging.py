@@ -107,16 +107,20 @@ class Judgement:
 
     @cached_property
     def rejected(self) -> set[str]:
-        """Give the keys of the probes and findings that fail on their own."""
+        """Give the keys of the probes and findings that fail: on their own, or by Holm's test over all of them."""
         keys = {result.probe.key for result in self.results if result.log_e >= self.plan.own_log_e}
         keys |= {finding.key for finding in self.run.findings if finding.p_value <= self.plan.share}
         if self.run.complete:
             named = [(r.probe.key, r.fit.p_value) for r in self.results]
             named += [(f.key, f.p_value) for f in self.run.findings]
-            untested = self.plan.num_checks - len(named)
-            decided = holm([p for _, p in named] + [1.0] * untested, self.options.alpha / 2)
-            keys |= {key for (key, _), no in zip(named, decided, strict=False) if no}
+            keys |= {key for (key, _), no in zip(named, self._decided([p for _, p in named]), strict=True) if no}
         return keys
+
+    def _decided(self, p_values: list[float]) -> list[bool]:
+        if not self.options.stop_early:
+            return [p_value <= self.plan.share for p_value in p_values]
+        untested = self.plan.num_checks - len(p_values)
+        return list(holm(p_values + [1.0] * untested, self.options.alpha / 2))[: len(p_values)]
 
     def of(self, check: str) -> list[ProbeResult]:
         """List the results of one check, strongest evidence first."""

@@ -41,6 +41,7 @@ class Options:
         time_limit: Seconds after which the run ends, or None.
         timeout: Seconds that one call may take, or None.
         target: What names the sampler on the command line, or None.
+        stop_early: Whether a proof of a fault ends the run; else each check is decided alone at its planned n.
     """
 
     profile: str
@@ -54,6 +55,7 @@ class Options:
     time_limit: float | None
     timeout: float | None
     target: str | None
+    stop_early: bool
 
     @classmethod
     def checked(
@@ -71,6 +73,7 @@ class Options:
         time_limit: float | None = None,
         timeout: float | None = None,
         target: str | None = None,
+        stop_early: bool = True,
     ) -> Options:
         """Fill in the defaults and refuse what makes no sense.
 
@@ -94,6 +97,7 @@ class Options:
             time_limit=_seconds("time_limit", time_limit),
             timeout=_seconds("timeout", timeout),
             target=target,
+            stop_early=stop_early,
         )
 
     def selects(self, check: str) -> bool:

@@ -7,7 +7,7 @@ tests at the planned n. What was not planned cannot spend it, and what is not pl
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,7 +127,7 @@ class Plan:
         return rows
 
 
-def plan(sampler: Callable[..., Any], **options: Any) -> Plan:
+def plan(sampler: Callable[..., Any], *, cases: Sequence[Case] | None = None, **options: Any) -> Plan:
     """Plan a run without running it; the options are those of :func:`specverify.check`.
 
     Raises:
@@ -138,8 +138,9 @@ def plan(sampler: Callable[..., Any], **options: Any) -> Plan:
     tau = TIE_TOLERANCE[verifier.dtype]
     rule = verifier.rule if chosen.require == "rule" else None
     asked = set(chosen.only or CATALOGUE)
-    planned = schedule(verifier, chosen.profile, chosen.samples) if asked - {*DEPENDENCE, "SV-RPL-001"} else []
-    dependence = asked & set(DEPENDENCE)
+    wanted = bool(asked - {*DEPENDENCE, "SV-RPL-001"})
+    planned = schedule(verifier, chosen.profile, chosen.samples, cases) if wanted else []
+    dependence = asked & set(DEPENDENCE) if cases is None else set()
     worker = None if chosen.timeout is None else Worker(verifier, chosen.timeout, chosen.target)
     runs, stage = (
         [CaseRun(case, verifier, rule, tau, chosen.seed, chosen.selects, _caller(worker)) for case in cases]

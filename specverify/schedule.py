@@ -8,8 +8,9 @@ takes one sequence per call gets few, telling cases and a larger stated total va
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from specverify.nearest import did_you_mean
 from specverify.reference import TREE_MODES
 from specverify.tolerance import allowance
 from specverify.tree_menu import TREE_HEADLINE, TREE_TELLING, TREE_WITNESS, tree_menu
+from specverify.wording import brief
 
 __all__ = ["PROFILES", "Planned", "Profile", "look_fractions", "schedule"]
 
@@ -131,19 +133,22 @@ def look_fractions() -> tuple[float, ...]:
     return tuple(GROWTH ** (look + 1 - LOOKS) for look in range(LOOKS))
 
 
-def schedule(verifier: Verifier, profile: str, samples: int | None = None) -> list[Planned]:
+def schedule(
+    verifier: Verifier, profile: str, samples: int | None = None, cases: Sequence[Case] | None = None
+) -> list[Planned]:
     """Plan the rows of every case for a sampler.
 
     Args:
         verifier: The sampler.
         profile: "quick", "ci" or "release".
         samples: Rows of every case, instead of those of the profile.
+        cases: What is run in place of the menu.
 
     Returns:
-        The cases in the order of the menu.
+        The cases in the order of the menu, or as given.
 
     Raises:
-        ConfigError: The profile is unknown, or samples is not positive.
+        ConfigError: The profile is unknown, samples is not positive, or a case is not one for this sampler.
 
     Example:
         >>> one = Verifier(print, "one", frozenset({"draft_tokens"}), max_batch=1)
@@ -155,7 +160,8 @@ def schedule(verifier: Verifier, profile: str, samples: int | None = None) -> li
         raise ConfigError(f"expected a profile of {', '.join(PROFILES)}, got {profile!r}{close}")
     if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < 1):
         raise ConfigError(f"expected samples to be an integer of at least 1, got {samples!r}")
-    return list(_planned(verifier, PROFILES[profile], samples))
+    planned = _planned if cases is None else partial(_given, cases)
+    return list(planned(verifier, PROFILES[profile], samples))
 
 
 def _planned(verifier: Verifier, profile: Profile, samples: int | None) -> Iterator[Planned]:
@@ -174,6 +180,37 @@ def _planned(verifier: Verifier, profile: Profile, samples: int | None) -> Itera
         rows = min(rows, _resolution(verifier, case))
         yield Planned(case, size_class, rows, batch, headline)
     yield from _small_calls(verifier, profile, samples, next(c for c in offered.cases if c.name == offered.witness))
+
+
+def _given(cases: Sequence[Case], verifier: Verifier, profile: Profile, samples: int | None) -> Iterator[Planned]:
+    """Plan the cases of the caller, each of which then states its own detectable total variation."""
+    names = set()
+    for case in _listed(cases):
+        _require_fit(case, verifier)
+        if case.name in names:
+            raise ConfigError(f"expected cases of different names, got {brief(case.name)} twice; rename one")
+        names.add(case.name)
+        size_class = _size_class(case.vocab_size)
+        rows = min(samples or profile.others[size_class], _resolution(verifier, case))
+        yield Planned(case, size_class, rows, _batch(verifier, case), True)
+
+
+def _listed(cases: object) -> list[Case]:
+    found = list(cases) if isinstance(cases, Iterable) else []
+    if not found or not all(isinstance(case, Case) for case in found):
+        raise ConfigError(f"expected cases to be a list of Case objects, got {brief(cases)}; see specverify.Case")
+    return found
+
+
+def _require_fit(case: Case, verifier: Verifier) -> None:
+    if (case.tree is not None) != verifier.tree:
+        wanted, got = ("a tree", "one draft per position") if verifier.tree else ("one draft per position", "a tree")
+        raise ConfigError(f"expected a case of {wanted} for {brief(verifier.name)}, got {brief(case.name)} with {got}")
+    if case.ragged and ("num_draft_tokens" not in verifier.asks or verifier.drafts):
+        raise ConfigError(
+            f"expected a case that is not ragged, got {brief(case.name)}: {brief(verifier.name)} takes drafts of one "
+            f"length only; ask for num_draft_tokens"
+        )
 
 
 def _tree_modes(verifier: Verifier) -> tuple[str, ...]:

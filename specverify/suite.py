@@ -144,6 +144,8 @@ class Run:
         A sampler that only departs from the rule it declares, or from the contract, is run to the end, to answer
         whether it is lossless.
         """
+        if not self.plan.options.stop_early:
+            return False
         known = self.plan.options.known_failures
         hard = (v for v in self.hard if v.check not in known and CATALOGUE[v.check].scope == "lossless")
         if any(hard):

@@ -1,6 +1,7 @@
 """The combined evidence is one e-value: its weights sum to one, and no part can prove more than its share."""
 
 import math
+from typing import Any
 
 import pytest
 from samplers import FAULTS, token_sampler
@@ -10,7 +11,7 @@ from specverify.plan import Plan, plan
 from specverify.suite import Run
 
 
-def unseen(rule: bool = True, **options: object) -> Plan:
+def unseen(rule: bool = True, **options: Any) -> Plan:
     """Plan a run in which one row of every case was verified and nothing counted, so that every ratio is 1."""
     planned = plan(token_sampler(), samples=200, require="rule" if rule else "lossless", **options)
     for run in planned.runs:
@@ -43,7 +44,7 @@ def test_known_failures_and_chosen_checks_do_without_the_catalogue() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"only": ["SV-TOK-001"]}])
-def test_one_probe_that_fails_alone_fails_the_whole(options: dict[str, object]) -> None:
+def test_one_probe_that_fails_alone_fails_the_whole(options: dict[str, Any]) -> None:
     """The level of a single e-value is where it lifts the combined one to 2 / alpha, so that the budget is kept."""
     planned = plan(token_sampler(), samples=200, **options)
     lifted = planned.shares[0] * math.exp(planned.own_log_e) / planned.num_checks

@@ -41,6 +41,7 @@ def test_the_defaults(declared: Verifier) -> None:
         time_limit=None,
         timeout=None,
         target=None,
+        stop_early=True,
     )
 
 

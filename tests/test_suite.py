@@ -252,7 +252,7 @@ def test_plan_says_what_would_be_caught() -> None:
 
 def test_plan_agrees_with_the_run() -> None:
     """What the plan promises for unconditional checks is what the report states afterwards."""
-    options = {"samples": 1000, "alpha": 1e-10}
+    options: dict[str, Any] = {"samples": 1000, "alpha": 1e-10}
     promised = {
         (row["check"], row["case"]): row["detectable_tv"] for row in plan(load("reference"), **options).describe()
     }

@@ -1,0 +1,69 @@
+"""Whoever has cases of their own gets them run instead of the built-in ones, under the same budget and verdict."""
+
+from fractions import Fraction
+
+import pytest
+
+from specverify import Case, check
+from specverify.errors import ConfigError
+from specverify.judging import Judgement
+from specverify.plan import plan
+from specverify.registry import load
+from specverify.suite import Run
+from specverify.tree import Tree
+
+AB = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
+
+
+def test_a_correct_sampler_conforms_on_a_given_case() -> None:
+    """The case alone is run: no menu, no independence stage."""
+    report = check(load("reference"), cases=[AB], samples=20_000, target_tv=0.05)
+    assert report.verdict == "conformant"
+    assert report.document["timing"]["rows"] == 20_000
+    assert report.document["detectable_tv"]["case"] == "AB"
+
+
+def test_a_wrong_sampler_is_named_on_a_given_case() -> None:
+    """The naive redraw is found on the two-token example alone."""
+    report = check(load("naive-redraw"), cases=[AB], samples=20_000)
+    assert report.verdict == "nonconformant"
+    assert report.diagnosis[0]["fault"] == "K02"
+
+
+@pytest.mark.parametrize("cases", [[], "AB", [AB, "AB"], 3, [AB, AB]])
+def test_what_is_no_list_of_cases_is_refused(cases: object) -> None:
+    """Wrong cases are an error in one line."""
+    with pytest.raises(ConfigError, match=r"^expected cases "):
+        check(load("reference"), cases=cases)  # type: ignore[arg-type]
+
+
+def test_cases_that_do_not_fit_the_sampler_are_refused() -> None:
+    """A tree is not for a verifier of one draft, nor a chain for one of trees, nor ragged rows for one of full ones."""
+    tree = AB.with_tree(Tree.chain(1), "chain")
+    for name, case in (("reference", tree), ("reference-rrs", AB)):
+        with pytest.raises(ConfigError, match=r"^expected a case of "):
+            check(load(name), cases=[case])
+    ragged = Case.from_rows("ragged", ["1/2", "1/2"], ["1/4", "3/4"], num_draft_tokens=2, ragged=True)
+    with pytest.raises(ConfigError, match="not ragged"):
+        check(lambda draft_tokens: draft_tokens, cases=[ragged])
+
+
+def test_without_stopping_early_every_case_is_run_to_its_end() -> None:
+    """A fault that is proved at the first look ends the run, or does not."""
+    rows = [
+        check(load("fault:K01"), samples=3000, stop_early=stop).document["timing"]["rows"] for stop in (True, False)
+    ]
+    planned = plan(load("fault:K01"), samples=3000)
+    assert rows[0] < rows[1] == planned.rows
+
+
+def test_without_stopping_early_each_check_is_decided_alone() -> None:
+    """A p-value between the share of one check and Holm's later steps fails in a whole run, and not alone."""
+    p_values = [1e-12, 3.3e-7]
+    decided = []
+    for stop_early in (True, False):
+        run = Run(plan(load("reference"), cases=[AB], only=["SV-TOK-001", "SV-TOK-002"], stop_early=stop_early))
+        run.plan.num_checks = 2
+        decided.append(Judgement(run)._decided(p_values))
+    assert decided == [[True, True], [True, False]]
+    assert Fraction(1, 10**6) / 4 < Fraction(33, 10**8) < Fraction(1, 10**6) / 2
