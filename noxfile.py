@@ -108,6 +108,13 @@ def detection(session: nox.Session) -> None:
 
 
 @nox.session
+def power(session: nox.Session) -> None:
+    """Measure the power of checks and suites against what is promised, and write docs/power.md (minutes)."""
+    session.install("-q", "-e", ".")
+    session.run("python", "tests/powers.py", *session.posargs, env={"OPENBLAS_NUM_THREADS": "1"})
+
+
+@nox.session
 def matrix(session: nox.Session) -> None:
     """Measure which checks find which fault, and write docs/detection-matrix.md (an hour)."""
     session.install("-q", "-e", ".")

@@ -117,10 +117,10 @@ class CaseRun:
         bounds = list(self._calls(rows, batch))
         seeds = _distinct(len(bounds), rng)
         began = time.perf_counter()
-        self.calls += len(bounds)
         try:
             for (start, stop), seed in zip(bounds, seeds, strict=True):
                 part = slice(start, stop)
+                self.calls += 1
                 given = self.handed, drafted[part], num_draft_tokens[part], seed
                 reply = self.caller(self.verifier, *given, watch=start == 0)
                 accepted[part], following[part] = reply.num_accepted, reply.next_token
