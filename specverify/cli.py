@@ -89,7 +89,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     _add_plan(parser)
     parser.add_argument("--target-tv", type=float, metavar="TV", help="detectable total variation needed")
-    parser.add_argument("--seed", type=int, default=0, help="root of all randomness: same seed, same counts (0)")
+    parser.add_argument("--seed", type=int, help="root of all randomness: same seed, same counts (0)")
     parser.add_argument("--json", metavar="FILE", help="write the report document; - for standard output")
     parser.add_argument("--known-failures", metavar="FILE", help="TOML file of tolerated failures, with reasons")
     parser.add_argument("--time-limit", type=float, metavar="S", help="after so many seconds, end as inconclusive")
@@ -100,7 +100,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 def _add_plan(parser: argparse.ArgumentParser) -> None:
     """Add the options that set the plan of a run, for 'check' and for 'power TARGET'."""
     parser.add_argument("--profile", choices=_PROFILES, help="how many samples (quick)")
-    parser.add_argument("--alpha", type=float, default=1e-6, help="most that false alarms may be per run (1e-6)")
+    parser.add_argument("--alpha", type=float, help="most that false alarms may be per run (1e-6)")
     parser.add_argument("--only", type=_ids, metavar="ID,...", help="run these checks only")
     parser.add_argument("--require", choices=("lossless", "rule"), help="what the verdict rests on (rule, if declared)")
     parser.add_argument(
