@@ -68,7 +68,6 @@ class SharedRun:
         self.sampler = sampler
         self.options = options
         self._folder = folder
-        self._error: str | None = None
 
     @property
     def made(self) -> bool:
@@ -76,19 +75,22 @@ class SharedRun:
         return "report" in self.__dict__
 
     @cached_property
+    def problem(self) -> str | None:
+        """Run it, if that was not done, and say why there is no report; None where there is one."""
+        try:
+            self.report  # noqa: B018
+        except SpecverifyError as error:
+            return str(error)
+        return None
+
+    @cached_property
     def report(self) -> Report:
         """Give what the run found.
 
         Raises:
-            SpecverifyError: The factory failed, or what it made cannot be run; it is not tried again.
+            SpecverifyError: The factory failed, or what it made cannot be run.
         """
-        if self._error is not None:
-            raise SamplerLoadError(self._error)
-        try:
-            report = self._run()
-        except SpecverifyError as error:
-            self._error = str(error)
-            raise
+        report = self._run()
         if self._folder is not None:
             self._write(report, self._folder)
         return report
@@ -147,10 +149,10 @@ class SharedCheck:
         __tracebackhide__ = True
         if sampler is not self.run.sampler:
             raise TypeError(f"expected the sampler that came with {self!r}, got another; call check(sampler)")
-        try:
-            report = self.run.report
-        except SpecverifyError as error:
-            pytest.fail(f"specverify: {error}", pytrace=False)
+        problem = self.run.problem
+        if problem is not None:
+            pytest.fail(f"specverify: {problem}", pytrace=False)
+        report = self.run.report
         if self.id == VERDICT and report.verdict == "inconclusive":
             pytest.fail(render(report.document), pytrace=False)
         entry = self.run.entry(self.id)
