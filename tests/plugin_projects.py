@@ -9,7 +9,7 @@ from pathlib import Path
 
 from specverify.checks import CATALOGUE
 
-CORRECT = '''
+CORRECT = """
 import numpy as np
 import specverify
 
@@ -21,7 +21,7 @@ def mine(draft_tokens, draft_probs, target_probs, generator):
             weights = {weights}
             return [[*x[:i], generator.choice(len(weights), p=weights / weights.sum())]]
     return [[*x, generator.choice(len(p[-1]), p=p[-1])]]
-'''.replace("{weights}", "np.maximum(p[i] - q[i], 0)")
+""".replace("{weights}", "np.maximum(p[i] - q[i], 0)")
 
 WRONG_RESIDUAL = CORRECT.replace("np.maximum(p[i] - q[i], 0)", "p[i]")
 """Fault K02."""

@@ -117,7 +117,10 @@ def law_of(probe: Probe, run: CaseRun, fault: Fault) -> FloatArray | None:
         if probe.check == "SV-JNT-001":
             return probe.mass(completed(case, law))
         answers, weights = probe.question.ask(law.view), law.weights
-    return None if weights is None else probe.mass(np.bincount(answers[answers >= 0], weights=weights[answers >= 0]))
+    if weights is None:
+        return None
+    asked = answers >= 0
+    return probe.mass(np.bincount(answers[asked], weights=weights[asked]).astype(np.float64))
 
 
 def changed_by(fault: Fault, runs: list[CaseRun]) -> set[str]:
@@ -167,7 +170,7 @@ def test_a_failed_test_says_what_the_command_line_says(
 ) -> None:
     """Where the command line runs to the end too, because the sampler is lossless, the texts are the same."""
     monkeypatch.chdir(unruly.junit.parent)
-    assert main("check my_sampler.py:mine --samples 300 --target-tv 0.9 --verbose".split()) == 1
+    assert main(["check", "my_sampler.py:mine", "--samples", "300", "--target-tv", "0.9", "--verbose"]) == 1
     told = capsys.readouterr().out
     assert {"SV-ACC-001", "SV-LEN-001", "SV-ALL-002"} <= unruly.failed()
     for name in unruly.failed():
@@ -227,7 +230,9 @@ def test_an_inconclusive_verdict_fails_one_test(tmp_path: Path) -> None:
     assert session.status == 1
     assert session.failed() == {"SV-ALL-001"}
     told = " ".join(session.message("SV-ALL-001").split())
-    assert told.startswith("mine: INCONCLUSIVE. No fault was proved, but that is no pass: the detectable total variation")
+    assert told.startswith(
+        "mine: INCONCLUSIVE. No fault was proved, but that is no pass: the detectable total variation"
+    )
 
 
 FACTORIES = """

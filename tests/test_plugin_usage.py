@@ -1,4 +1,4 @@
-"""A mistake in what pytest is asked for is one line before anything runs, and every option has one order of precedence."""
+"""A mistake in what pytest is asked for is one line before anything runs, and what is asked for has one order."""
 
 from pathlib import Path
 
@@ -18,7 +18,11 @@ USAGE, COLLECTION, NOTHING = 4, 2, 5
 
 @pytest.fixture
 def user(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A folder with a sampler and its test file, and no environment that says anything."""
+    """A folder with a sampler and its test file, and no environment that says anything.
+
+    The plugin of Hypothesis is left out: it is slow to load, which happens anew for every run in one process.
+    """
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:cacheprovider")
     for name in ("SPECVERIFY_PROFILE", "SPECVERIFY_SEED"):
         monkeypatch.delenv(name, raising=False)
     pytester.makepyfile(my_sampler=CORRECT, test_mine=TESTS.format(options=""))
@@ -28,7 +32,7 @@ def user(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.P
 
 def collected(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
     """Collect without running."""
-    return pytester.runpytest_inprocess("-p", "no:cacheprovider", "--collect-only", "-q", *arguments)
+    return pytester.runpytest_inprocess("--collect-only", "-q", *arguments)
 
 
 def lines(result: pytest.RunResult) -> list[str]:
@@ -68,12 +72,28 @@ def test_no_test_is_the_status_of_pytest(user: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("samplers", "options", "told"),
     [
-        ("[mine]", "known_failures={'SV-RES-01': 'x'}", "expected the id of a check, got 'SV-RES-01'; did you mean 'SV-RES-001'?*"),
-        ("[mine]", "known_failures={'mime': {'SV-RES-001': 'x'}}", "expected known failures of a sampler *, got those of 'mime'; did you mean 'mine'?"),
-        ("[mine]", "known_failures={'mine': {'SV-RES-001': ''}}", "known failure SV-RES-001: expected a reason, got none*"),
+        (
+            "[mine]",
+            "known_failures={'SV-RES-01': 'x'}",
+            "expected the id of a check, got 'SV-RES-01'; did you*'SV-RES-001'?*",
+        ),
+        (
+            "[mine]",
+            "known_failures={'mime': {'SV-RES-001': 'x'}}",
+            "expected *, got those of 'mime'; did you mean 'mine'?",
+        ),
+        (
+            "[mine]",
+            "known_failures={'mine': {'SV-RES-001': ''}}",
+            "known failure SV-RES-001: expected a reason, got none*",
+        ),
         ("[mine]", "known_failures=['SV-RES-001']", "expected known failures as a table by sampler, got *"),
         ("[mine]", "known_failures={'SV-ALL-001': 'x'}", "expected the checks that are known to fail, got SV-ALL-001*"),
-        ("[mine, 'reference']", "known_failures={'SV-RES-001': 'x'}", "expected known failures by sampler, got checks alone for 2 samplers*"),
+        (
+            "[mine, 'reference']",
+            "known_failures={'SV-RES-001': 'x'}",
+            "expected *by sampler, got checks alone for 2 samplers*",
+        ),
         ("[mine, mine]", "", "expected samplers of different names, got 'mine' twice*"),
         ("[]", "", "expected at least one sampler, got an empty list*"),
         ("mine", "", "expected a list of samplers, got *; write [[]my_verifier]"),
@@ -81,13 +101,13 @@ def test_no_test_is_the_status_of_pytest(user: pytest.Pytester) -> None:
         ("[lambda target_prob: 0]", "", "verifier '<lambda>': unknown parameter 'target_prob'*"),
         ("[mine]", "profile='slow'", "expected a profile of quick, ci, release, got 'slow'"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_decorator_is_an_error_of_the_collection(
     user: pytest.Pytester, samplers: str, options: str, told: str
 ) -> None:
     """The error is one line that names the nearest known name, under the file of the test."""
     user.makepyfile(test_mine=TESTS.replace("[mine]", samplers).format(options=options))
-    result = user.runpytest_inprocess("-p", "no:cacheprovider")
+    result = user.runpytest_inprocess()
     assert result.ret == COLLECTION
     result.stdout.fnmatch_lines(["*ERROR collecting test_mine.py*", f"specverify: {told}", "*short test summary*"])
 
@@ -95,6 +115,7 @@ def test_a_wrong_decorator_is_an_error_of_the_collection(
 @pytest.mark.parametrize("distributed", [False, True])
 def test_a_file_may_not_excuse_a_sampler_that_is_not_there(user: pytest.Pytester, distributed: bool) -> None:
     """An entry for no tested sampler is an error of the collection, with workers too; a known one is none."""
+    user.makepyfile(test_mine=TESTS.format(options="samples=50"))
     user.path.joinpath("known.toml").write_text('[mime]\nSV-RES-001 = "x"\n', encoding="utf-8")
     arguments = ["--specverify-known-failures=known.toml", *(["-n1"] if distributed else [])]
     session = run(user.path, *arguments)
@@ -129,7 +150,9 @@ def test_a_wrong_configuration_is_told_where_it_is_used(user: pytest.Pytester) -
     user.makepyprojecttoml("[tool.specverify]\nsample = 100\n")
     result = collected(user)
     assert result.ret == COLLECTION
-    result.stdout.fnmatch_lines(["specverify: expected a setting of specverify in *, got the key 'sample'; did you mean 'samples'?"])
+    result.stdout.fnmatch_lines(
+        ["specverify: expected a setting of specverify in *, got the key 'sample'; did you mean 'samples'?"]
+    )
     assert user.runpytest_inprocess("--specverify-seed=1").ret == USAGE
     user.makepyfile(test_mine="def test_nothing(): pass")
     assert collected(user).ret == 0
@@ -179,7 +202,7 @@ def test_tests_of_one_run_are_one_group(user: pytest.Pytester) -> None:
     """Tests that share a run share a group of pytest-xdist, others do not; all have the mark of the plugin."""
     more = TESTS.replace("test_conformance", "test_again").format(options="seed=1")
     user.makepyfile(test_mine=TESTS.format(options="") + more)
-    items, _ = user.inline_genitems("-p", "no:cacheprovider")
+    items, _ = user.inline_genitems()
     groups = {item.originalname: set() for item in items}  # type: ignore[attr-defined,var-annotated]
     for item in items:
         (group,) = item.iter_markers("xdist_group")
