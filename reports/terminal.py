@@ -67,6 +67,8 @@ def render_check(document: Document, check: str) -> str:
     """
     document = _presentable(document)
     entry = next(entry for entry in document["checks"] if entry["id"] == check)
+    if entry["status"] == "inconclusive":
+        entry = {**entry, "reason": f"not decided: {entry['reason']}"}
     sections = [_check(entry)]
     if entry["message"]:
         sections += [_diagnosis(document["diagnosis"]), _counterexample(document["counterexample"])]

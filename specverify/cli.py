@@ -22,6 +22,7 @@ _PROFILES: Final = ("quick", "ci", "release")
 _LISTS: Final = ("samplers", "checks", "faults", "cases", "rules")
 _LONGEST: Final = 500
 _TARGET: Final = "package.module:name, path/to/file.py:name, or a name from 'specverify list samplers'"
+_CHECK: Final = "Check a sampler. Options left out are those of [tool.specverify] in pyproject.toml, if it has them."
 _STATUS: Final = "exit status: 0 conformant, 1 nonconformant, 2 wrong use or load error, 3 inconclusive or nothing ran"
 
 
@@ -78,7 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"specverify {specverify.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_check(commands.add_parser("check", help="check a sampler", epilog=_STATUS, allow_abbrev=False))
+    _add_check(
+        commands.add_parser("check", help="check a sampler", description=_CHECK, epilog=_STATUS, allow_abbrev=False)
+    )
     _add_list(commands.add_parser("list", help="list what there is", allow_abbrev=False))
     _add_explain(commands.add_parser("explain", help="explain a check, fault, rule or case", allow_abbrev=False))
     _add_power(commands.add_parser("power", help="say what would be caught with how many samples", allow_abbrev=False))

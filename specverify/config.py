@@ -205,9 +205,9 @@ def _nearest_table(folder: Path) -> tuple[Path, dict[str, Any]]:
     """Give the file that configures what lies below it, and its settings; none at all where there is no such file."""
     for place in (folder, *folder.parents):
         own, project = place / "specverify.toml", place / "pyproject.toml"
-        if own.is_file():
+        if os.path.isfile(own):  # which passes over folders that may not be read
             return own, read_toml(own, "the configuration")
-        tools = read_toml(project, "the configuration").get("tool", {}) if project.is_file() else {}
+        tools = read_toml(project, "the configuration").get("tool", {}) if os.path.isfile(project) else {}
         if isinstance(tools, dict) and "specverify" in tools:
             table = tools["specverify"]
             if not isinstance(table, dict):
@@ -237,7 +237,7 @@ def _typed(what: str, value: object, kind: type) -> Any:
 def _from_here(target: str, folder: Path) -> str:
     """Give a sampler's name as it is written from the working directory; only paths depend on where they start."""
     path, colon, attribute = target.rpartition(":")
-    if not colon or not path.endswith(".py") or Path(path).is_absolute():
+    if not colon or not (path.endswith(".py") or os.sep in path) or Path(path).is_absolute():
         return target
     return f"{os.path.relpath(folder / path)}:{attribute}"
 

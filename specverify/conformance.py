@@ -85,11 +85,10 @@ def prepare(config: pytest.Config) -> None:
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Make the tests of one function that asks for checks, or for the samplers of the command line."""
-    marker = metafunc.definition.get_closest_marker("specverify")
+    given = (value for marker in metafunc.definition.iter_markers("specverify") for value in marker.args)
     try:
         session = Session.of(metafunc.config)
-        if marker is not None and marker.args:
-            asked = marker.args[0]
+        for asked in (value for value in given if isinstance(value, _Asked)):
             runs = session.runs(asked.samplers, asked.options, asked.known_failures)
             _with_checks(metafunc, ("sampler", "check"), runs, indirect=False)
         if "specverify_check" in metafunc.fixturenames:

@@ -1,5 +1,6 @@
 """What a user has: a folder with a sampler of ten lines, a test file of three, and pytest run in it as a process."""
 
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -82,7 +83,8 @@ def run(folder: Path, *arguments: str, name: str = "junit") -> Session:
     """Run pytest as a process of its own, from a folder."""
     junit = folder / f"{name}.xml"
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={junit}", *arguments]
-    done = subprocess.run(command, cwd=folder, text=True, capture_output=True, check=False, timeout=300)
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("SPECVERIFY_", "PYTEST_"))}
+    done = subprocess.run(command, cwd=folder, env=ours, text=True, capture_output=True, check=False, timeout=300)
     return Session(done.returncode, done.stdout + done.stderr, junit)
 
 
