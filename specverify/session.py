@@ -123,20 +123,21 @@ class Session:
         options = self._chosen(asked, known, name if self._loaded.get(name) is sampler else None)
         key = (name, id(sampler), repr(options))
         if key not in self._runs:
-            self._runs[key] = SharedRun(name, self._unused(name), sampler, options, self._folder)
+            self._runs[key] = self._begun(name, sampler, options)
         return self._runs[key]
+
+    def _begun(self, name: str, sampler: Sampler, options: Mapping[str, Any]) -> SharedRun:
+        """Begin a run, and tell apart those of samplers of one name, or of one sampler with several options."""
+        taken = {run.file_name.casefold() for run in self._runs.values()}
+        labels = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3)))
+        runs = (SharedRun(name, label, sampler, options, self._folder) for label in labels)
+        return next(run for run in runs if run.file_name.casefold() not in taken)
 
     def _chosen(self, asked: Mapping[str, Any], known: Mapping[str, str], target: str | None) -> dict[str, Any]:
         """Put together the options of a run, and refuse those that make no sense."""
         options = {**self._settings.options, **asked, **self._options, "known_failures": dict(known), "target": target}
         Options.checked(None, **options)
         return options
-
-    def _unused(self, name: str) -> str:
-        """Tell apart the runs of samplers of one name, or of one sampler with several options."""
-        taken = {run.label for run in self._runs.values()}
-        labels = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3)))
-        return next(label for label in labels if label not in taken)
 
     def _by_name(self, samplers: object) -> dict[str, Sampler]:
         if isinstance(samplers, str) or not isinstance(samplers, Iterable):

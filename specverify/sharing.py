@@ -70,6 +70,12 @@ class SharedRun:
         self._folder = folder
 
     @property
+    def file_name(self) -> str:
+        """Name the file of its report document."""
+        kept = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in self.label)
+        return f"{kept}.json"
+
+    @property
     def made(self) -> bool:
         """Say whether it was run."""
         return "report" in self.__dict__
@@ -116,7 +122,7 @@ class SharedRun:
 
     def _write(self, report: Report, folder: Path) -> None:
         """Put the document in its place at once: other workers may write the same."""
-        file = folder / f"{_file_name(self.label)}.json"
+        file = folder / self.file_name
         partial = file.with_name(f"{file.name}.{os.getpid()}")
         report.write(partial)
         partial.replace(file)
@@ -190,7 +196,3 @@ def _flat(value: object) -> str | int | float:
     if isinstance(value, Integral):
         return int(value)
     return float(value) if isinstance(value, Real) else str(value)
-
-
-def _file_name(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in name)

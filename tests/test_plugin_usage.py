@@ -249,4 +249,4 @@ def test_every_sampler_has_a_file_of_its_own(tmp_path: Path) -> None:
     """A target that is a path becomes the name of a file in the folder, not a path below it."""
     shared = SharedRun("a/b.py:c", "a/b.py:c", load("reference"), {"samples": 1, "only": ("SV-TOK-001",)}, tmp_path)
     assert shared.problem is None
-    assert [file.name for file in tmp_path.iterdir()] == ["a_b.py_c.json"]
+    assert [file.name for file in tmp_path.iterdir()] == [shared.file_name] == ["a_b.py_c.json"]
