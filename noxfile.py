@@ -71,7 +71,7 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def wheel(session: nox.Session) -> None:
-    """Build the wheel, install it away from the checkout, import every module of it, run a short check."""
+    """Build the wheel, install it away from the checkout, import every module, run a short check and its suite."""
     shutil.rmtree(_ROOT / "build", ignore_errors=True)  # what an older build left there would be packed again
     empty = Path(session.create_tmp())
     shutil.rmtree(empty)
@@ -83,6 +83,9 @@ def wheel(session: nox.Session) -> None:
     session.run("python", "-c", _IMPORT_ALL, *_EXTRAS)
     session.run("specverify", "--version")
     session.run("specverify", "check", "reference", "--samples", "2000", "--target-tv", "0.5")
+    samplers = ("--specverify-sampler=reference", "--specverify-sampler=reference-block")
+    few = ("--specverify-samples=2000", "--specverify-target-tv=0.5")
+    session.run("pytest", "--pyargs", "specverify.properties", *samplers, *few)
 
 
 @nox.session

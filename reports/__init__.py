@@ -1,7 +1,17 @@
 """The report of a run: one versioned document, and the views of it that people read."""
 
 from .document import SCHEMA_VERSION, Report
-from .terminal import render, wants_color
+from .terminal import render, render_check, wants_color
 from .text import entries, hanging, scientific, table
 
-__all__ = ["SCHEMA_VERSION", "Report", "entries", "hanging", "render", "scientific", "table", "wants_color"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Report",
+    "entries",
+    "hanging",
+    "render",
+    "render_check",
+    "scientific",
+    "table",
+    "wants_color",
+]

@@ -12,7 +12,7 @@ from specverify.wording import clip, printable
 
 from .text import columns, number, scientific, wrap
 
-__all__ = ["render", "wants_color"]
+__all__ = ["render", "render_check", "wants_color"]
 
 _COLORS: Final = {"conformant": "32", "nonconformant": "31", "inconclusive": "33"}
 _FAILED: Final = ("failed", "error")
@@ -42,8 +42,7 @@ def render(document: Document, *, verbose: bool = False, color: bool = False) ->
         lines joined by newlines, with one at the end. Control characters are escaped and endless text is cut; the
         document has all of it.
     """
-    sampler = {**document["sampler"], "name": clip(document["sampler"]["name"], _NAME)}
-    document = _shown({**document, "sampler": sampler})
+    document = _presentable(document)
     sections = [
         _headline(document, color),
         _diagnosis(document["diagnosis"]),
@@ -53,7 +52,37 @@ def render(document: Document, *, verbose: bool = False, color: bool = False) ->
         _table(document["checks"]) if verbose else [],
         _warnings(document["warnings"][document["verdict"] == "inconclusive" :]),
     ]
+    return _joined(sections)
+
+
+def render_check(document: Document, check: str) -> str:
+    """What the text view says of one check that does not pass; of one that fails, what it looks like and where.
+
+    Args:
+        document: a report document.
+        check: id of the check.
+
+    Returns:
+        lines joined by newlines, with one at the end.
+    """
+    document = _presentable(document)
+    entry = next(entry for entry in document["checks"] if entry["id"] == check)
+    if entry["status"] == "inconclusive":
+        entry = {**entry, "reason": f"not decided: {entry['reason']}"}
+    sections = [_check(entry)]
+    if entry["message"]:
+        sections += [_diagnosis(document["diagnosis"]), _counterexample(document["counterexample"])]
+    return _joined(sections)
+
+
+def _joined(sections: Sequence[Sequence[str]]) -> str:
     return "\n\n".join("\n".join(lines) for lines in sections if lines) + "\n"
+
+
+def _presentable(document: Document) -> Document:
+    sampler = {**document["sampler"], "name": clip(document["sampler"]["name"], _NAME)}
+    shown: Document = _shown({**document, "sampler": sampler})
+    return shown
 
 
 def _shown(value: Any, lines: bool = False) -> Any:
@@ -171,11 +200,19 @@ def _failures(checks: Sequence[Document], in_full: int) -> list[str]:
     failed = [check for check in checks if check["status"] in _FAILED]
     lines: list[str] = []
     for check in failed[:in_full]:
-        lines += [f"  {check['id']}  {check['title']}", *wrap(check["message"] or check["reason"], indent="      ")]
-        lines += [f"      {line}" for line in (_facts_of(check), *_cells(check)) if line]
+        lines += _check(check)
     for check in failed[in_full:]:
         lines += wrap(f"{check['title']}; {_facts_of(check)}", label=f"  {check['id']}  ")
     return [f"FAILED ({len(failed)} of {len(checks)} checks)", *lines] if failed else []
+
+
+def _check(check: Document) -> list[str]:
+    """One check in full: its message, or the reason for its status, and the cells that say most."""
+    return [
+        f"  {check['id']}  {check['title']}",
+        *wrap(check["message"] or check["reason"], indent="      "),
+        *(f"      {line}" for line in (_facts_of(check), *_cells(check)) if line),
+    ]
 
 
 def _facts_of(check: Document) -> str:

@@ -9,15 +9,17 @@ TYPE_CHECKING = False  # what typing.TYPE_CHECKING is, without the cost of impor
 if TYPE_CHECKING:
     from specverify.cases import Case
     from specverify.checking import check
+    from specverify.conformance import parametrize_with_checks
     from specverify.contract import verifier
     from specverify.reports import Report
 
-__all__ = ["Case", "Report", "__version__", "check", "verifier"]
+__all__ = ["Case", "Report", "__version__", "check", "parametrize_with_checks", "verifier"]
 
 _HOMES = {
     "Case": "specverify.cases",
     "Report": "specverify.reports",
     "check": "specverify.checking",
+    "parametrize_with_checks": "specverify.conformance",
     "verifier": "specverify.contract",
 }
 

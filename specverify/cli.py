@@ -22,6 +22,7 @@ _PROFILES: Final = ("quick", "ci", "release")
 _LISTS: Final = ("samplers", "checks", "faults", "cases", "rules")
 _LONGEST: Final = 500
 _TARGET: Final = "package.module:name, path/to/file.py:name, or a name from 'specverify list samplers'"
+_CHECK: Final = "Check a sampler. Options left out are those of [tool.specverify] in pyproject.toml, if it has them."
 _STATUS: Final = "exit status: 0 conformant, 1 nonconformant, 2 wrong use or load error, 3 inconclusive or nothing ran"
 
 
@@ -78,7 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"specverify {specverify.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _add_check(commands.add_parser("check", help="check a sampler", epilog=_STATUS, allow_abbrev=False))
+    _add_check(
+        commands.add_parser("check", help="check a sampler", description=_CHECK, epilog=_STATUS, allow_abbrev=False)
+    )
     _add_list(commands.add_parser("list", help="list what there is", allow_abbrev=False))
     _add_explain(commands.add_parser("explain", help="explain a check, fault, rule or case", allow_abbrev=False))
     _add_power(commands.add_parser("power", help="say what would be caught with how many samples", allow_abbrev=False))
@@ -89,7 +92,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     _add_plan(parser)
     parser.add_argument("--target-tv", type=float, metavar="TV", help="detectable total variation needed")
-    parser.add_argument("--seed", type=int, default=0, help="root of all randomness: same seed, same counts (0)")
+    parser.add_argument("--seed", type=int, help="root of all randomness: same seed, same counts (0)")
     parser.add_argument("--json", metavar="FILE", help="write the report document; - for standard output")
     parser.add_argument("--known-failures", metavar="FILE", help="TOML file of tolerated failures, with reasons")
     parser.add_argument("--time-limit", type=float, metavar="S", help="after so many seconds, end as inconclusive")
@@ -100,7 +103,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
 def _add_plan(parser: argparse.ArgumentParser) -> None:
     """Add the options that set the plan of a run, for 'check' and for 'power TARGET'."""
     parser.add_argument("--profile", choices=_PROFILES, help="how many samples (quick)")
-    parser.add_argument("--alpha", type=float, default=1e-6, help="most that false alarms may be per run (1e-6)")
+    parser.add_argument("--alpha", type=float, help="most that false alarms may be per run (1e-6)")
     parser.add_argument("--only", type=_ids, metavar="ID,...", help="run these checks only")
     parser.add_argument("--require", choices=("lossless", "rule"), help="what the verdict rests on (rule, if declared)")
     parser.add_argument(

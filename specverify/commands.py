@@ -23,30 +23,29 @@ if TYPE_CHECKING:
     from specverify.plan import Plan
 
 SURE: Final = 0.9999
+_ALPHA: Final = 1e-6
+_PLAN: Final = ("target", "profile", "alpha", "only", "require", "samples")
 _POWER_COLUMNS: Final = ("case", "n", "cells", "total variation")
 
 
 def _check(arguments: argparse.Namespace) -> int:
     """Check a sampler; the exit status is the verdict."""
     from specverify.checking import check
-    from specverify.config import read_known_failures
+    from specverify.config import read_known_failures, read_settings
     from specverify.progress import ProgressBar
     from specverify.registry import load
     from specverify.reports import render, wants_color
 
     _require_writable(arguments.json)
-    known = None if arguments.known_failures is None else read_known_failures(arguments.known_failures)
+    known = {} if arguments.known_failures is None else read_known_failures(arguments.known_failures)
+    settings = read_settings(Path.cwd())
     stdout, stderr = sys.stdout, sys.stderr  # the sampler may put others in their place
     sampler = load(arguments.target)
     with ProgressBar(stderr) as progress:
         report = check(
             sampler,
-            **_plan_options(arguments),
-            target_tv=arguments.target_tv,
-            seed=arguments.seed,
-            known_failures=known,
-            time_limit=arguments.time_limit,
-            timeout=arguments.timeout,
+            **{**settings.options, **_given(arguments, (*_PLAN, "target_tv", "seed", "time_limit", "timeout"))},
+            known_failures={**settings.known_of(sampler.name, arguments.target), **known},
             progress=progress,
         )
     text, write = (stderr, aside) if arguments.json == "-" else (stdout, say)
@@ -104,10 +103,18 @@ COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], int]]] = {
 """Name of each command to the function that runs it and returns the exit status."""
 
 
-def _plan_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    names = ("target", "profile", "alpha", "only", "require", "samples")
+def _given(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """Give the options that were typed."""
     given = {name: getattr(arguments, name) for name in names}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _plan_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Give the options that set a plan, those of the configuration where none was typed."""
+    from specverify.config import read_settings
+
+    options = read_settings(Path.cwd()).options
+    return {**{name: options[name] for name in options if name in _PLAN}, **_given(arguments, _PLAN)}
 
 
 def _refuse(arguments: argparse.Namespace, names: Sequence[str], where: str) -> None:
@@ -123,7 +130,8 @@ def _power_of_cells(arguments: argparse.Namespace) -> str:
 
     _refuse(arguments, ("profile", "only", "require", "verbose"), "--cells")
     cells, checks = arguments.cells, 64 if arguments.checks is None else arguments.checks
-    level = check_level(arguments.alpha, checks)
+    alpha = _plan_options(arguments).get("alpha", _ALPHA)
+    level = check_level(alpha, checks)
     if arguments.tv is not None:
         _refuse(arguments, ("samples",), "--tv")
         sizes: Sequence[int] = [samples_for(arguments.tv, cells, level)]
@@ -132,7 +140,7 @@ def _power_of_cells(arguments: argparse.Namespace) -> str:
     else:
         sizes = _SAMPLE_SIZES if arguments.samples is None else [arguments.samples]
     rows = [(f"{n:,}", f"{detectable_tv(n, cells, level):.3g}") for n in sizes]
-    shared = f"alpha {scientific(arguments.alpha)} shared by {_count(checks, 'check')}"
+    shared = f"alpha {scientific(alpha)} shared by {_count(checks, 'check')}"
     return f"One check with {_count(cells, 'cell')}, {shared}, caught with probability 0.9:\n" + table(
         [("samples", "total variation"), *rows], left=0
     )

@@ -60,7 +60,7 @@ class Options:
     @classmethod
     def checked(
         cls,
-        verifier: Verifier,
+        verifier: Verifier | None,
         *,
         profile: str = "quick",
         seed: int = 0,
@@ -75,7 +75,7 @@ class Options:
         target: str | None = None,
         stop_early: bool = True,
     ) -> Options:
-        """Fill in the defaults and refuse what makes no sense.
+        """Fill in the defaults and refuse what makes no sense; without a verifier, as for one that declares no rule.
 
         Raises:
             ConfigError: In one line: what was expected, what was got, what to do.
@@ -136,12 +136,12 @@ def _known_id(name: str) -> None:
         raise ConfigError(f"expected the id of a check, got {brief(name)}{close}; `specverify list checks` shows all")
 
 
-def _requirement(verifier: Verifier, require: str | None) -> str:
+def _requirement(verifier: Verifier | None, require: str | None) -> str:
     if require is None:
-        return "lossless" if verifier.rule is None else "rule"
+        return "lossless" if verifier is None or verifier.rule is None else "rule"
     if require not in ("lossless", "rule"):
         raise ConfigError(f"expected require to be 'lossless' or 'rule', got {brief(require)}")
-    if require == "rule" and verifier.rule is None:
+    if require == "rule" and verifier is not None and verifier.rule is None:
         raise ConfigError(
             f"expected a declared rule for require='rule', got none from {clip(printable(verifier.name), 100)}; "
             f"use @verifier(rule=...)"

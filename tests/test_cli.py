@@ -25,19 +25,19 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     """An engine that records what it was asked and answers with a stored report."""
     asked = Engine(report="conformant", options=None, target=None, effect=lambda: None)
 
-    def load(target: str) -> str:
+    def load(target: str) -> Engine:
         if target == "refrence":
             raise SamplerLoadError("no sampler named 'refrence'; did you mean 'reference'?")
         asked.target = target
-        return target
+        return Engine(name=target)
 
-    def check(sampler: str, **options: Any) -> Report:
-        asked.options = {"sampler": sampler, **options}
+    def check(sampler: Engine, **options: Any) -> Report:
+        asked.options = {"sampler": sampler.name, **options}
         asked.effect()
         return Report.read(DATA / f"{asked.report}.json")
 
-    def plan(sampler: str, **options: Any) -> Any:
-        asked.options = {"sampler": sampler, **options}
+    def plan(sampler: Engine, **options: Any) -> Any:
+        asked.options = {"sampler": sampler.name, **options}
         cases = {"T3": "tiny", "AB": "tiny", "big": "large"}
         runs = [Engine(name=name, planned=Engine(size_class=size)) for name, size in cases.items()]
         values = [("SV-TOK-001", "T3", 0.0123), ("SV-TOK-001", "AB", 0.02), ("SV-JNT-001", "big", 0.01)]
@@ -359,6 +359,8 @@ def test_known_failures_are_read(tmp_path: Path) -> None:
         '["SV-RES-001"]\nreason = "bf16 ratio"\nissue = "issue 12"\nuntil = 2026-01-02\n["SV-ACC-001"]\nreason = "x"\n'
     )
     assert read_known_failures(path, today=TODAY) == {"SV-RES-001": "bf16 ratio (issue 12)", "SV-ACC-001": "x"}
+    path.write_text('SV-ACC-001 = "x"\n')
+    assert read_known_failures(path) == {"SV-ACC-001": "x"}
 
 
 @pytest.mark.parametrize(
@@ -370,7 +372,8 @@ def test_known_failures_are_read(tmp_path: Path) -> None:
         ('["SV-RES-001"]\nreason = "a"\nuntill = 2027-01-01\n', "got the key 'untill'"),
         ('["SV-RES-001"]\nreason = "a"\nuntil = 2026-01-01\n', "expired on 2026-01-01"),
         ('["SV-RES-001"]\nreason = "a"\nuntil = "soon"\n', "expected a date for until"),
-        ('SV-RES-001 = "a"\n', "expected a table"),
+        ("SV-RES-001 = 3\n", "expected a reason or a table, got 3"),
+        ('SV-RES-001 = ""\n', "expected a reason, got none"),
         ("[", "expected TOML"),
     ],
 )

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from specverify.errors import ConfigError
-from specverify.reports import SCHEMA_VERSION, Report, render, scientific, wants_color
+from specverify.reports import SCHEMA_VERSION, Report, render, render_check, scientific, wants_color
 
 Document = dict[str, Any]
 DATA = Path(__file__).parent / "data"
@@ -356,3 +356,16 @@ def test_a_probability_below_one_is_never_shown_as_one(value: float, text: str) 
     """Digits are added until the number differs from 1."""
     assert scientific(value) == text
     assert scientific(math.nextafter(1.0, 0.0)) == "0.9999999999999999"
+
+
+def test_one_check_reads_as_in_the_whole_view(nonconformant: Document) -> None:
+    """A failed check comes with diagnosis and smallest case, word for word; an undecided one with its reason alone."""
+    whole = render(nonconformant, verbose=True)
+    parts = render_check(nonconformant, "SV-TOK-001").rstrip("\n").split("\n\n")
+    assert parts[0].startswith("  SV-TOK-001  ")
+    assert parts[1].startswith("WHAT IT LOOKS LIKE\n")
+    assert parts[2].startswith("SMALLEST CASE THAT SHOWS IT: ")
+    assert all(part in whole for part in parts)
+    undecided = render_check(nonconformant, "SV-ACC-001")
+    assert "\n      not decided: open when the fault was proved\n" in undecided
+    assert "WHAT IT LOOKS LIKE" not in undecided

@@ -1,0 +1,75 @@
+"""The pytest plugin: loaded in every pytest run of an environment, so it brings nothing along until it is used.
+
+It is used when one of its options is given, when a test was made by ``specverify.parametrize_with_checks``, or when one
+asks for the fixture ``specverify_sampler``. What it then does is in ``specverify.conformance``.
+"""
+
+import pytest
+
+__all__: list[str] = []
+
+TYPE_CHECKING = False  # what typing.TYPE_CHECKING is, without the cost of importing typing
+if TYPE_CHECKING:
+    from specverify.contract import Verifier
+    from specverify.sharing import SharedCheck
+
+_MARK = "specverify_sampler"  # the property that every report of a check has
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer the options, which have the names of the configuration."""
+    group = parser.getgroup("specverify", "specverify: is a speculative-decoding sampler correct?")
+    add = group.addoption
+    add("--specverify-sampler", action="append", metavar="TARGET", help="sampler to check; may be given several times")
+    add("--specverify-profile", metavar="NAME", help="how many samples: quick, ci or release (quick)")
+    add("--specverify-seed", type=int, metavar="N", help="root of all randomness: same seed, same counts (0)")
+    add("--specverify-alpha", type=float, metavar="A", help="most that false alarms may be per sampler (1e-6)")
+    add("--specverify-samples", type=int, metavar="N", help="rows of every case, instead of those of the profile")
+    add("--specverify-target-tv", type=float, metavar="TV", help="detectable total variation needed (the profile's)")
+    add("--specverify-timeout", type=float, metavar="S", help="fail a call that hangs so long or ends its process")
+    add("--specverify-known-failures", metavar="FILE", help="TOML: a table by sampler of tolerated failures, by check")
+    add("--specverify-json", metavar="FOLDER", help="write the report document of every sampler there")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker; where options were given, find out at once whether they make sense."""
+    config.addinivalue_line("markers", "specverify: checks of a sampler, made by specverify.parametrize_with_checks")
+    names = ("sampler", "profile", "seed", "alpha", "samples", "target_tv", "timeout", "known_failures", "json")
+    if any(config.getoption(f"specverify_{name}") is not None for name in names):
+        from specverify.conformance import prepare
+
+        prepare(config)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make one test per sampler, or per sampler and check, of those functions that ask for it."""
+    marked = metafunc.definition.get_closest_marker("specverify") is not None
+    if marked or "specverify_sampler" in metafunc.fixturenames:
+        from specverify.conformance import parametrize
+
+        parametrize(metafunc)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say of every sampler whose checks ran what the verdict is and what it rests on."""
+    every = (report for reports in terminalreporter.stats.values() for report in reports)
+    checks = [report for report in every if any(name == _MARK for name, _ in getattr(report, "user_properties", ()))]
+    if checks:
+        from specverify.summary import summary
+
+        terminalreporter.section("specverify")
+        terminalreporter.write(summary(checks))
+
+
+@pytest.fixture(scope="session")
+def specverify_sampler(request: pytest.FixtureRequest) -> "Verifier":
+    """Each sampler of --specverify-sampler, else of the configuration, else the reference: loaded, as a Verifier."""
+    sampler: Verifier = request.param
+    return sampler
+
+
+@pytest.fixture(scope="session")
+def specverify_check(request: pytest.FixtureRequest) -> "SharedCheck":
+    """Each check, to be called with specverify_sampler; all of one sampler share one run."""
+    check: SharedCheck = request.param
+    return check

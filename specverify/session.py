@@ -1,0 +1,187 @@
+"""What the tests of one pytest run share: the settings, the samplers, and one run per sampler and options.
+
+Everything is settled when tests are collected; a mistake is then an error of one line. Options of the command line come
+first, then those of a decorator, the environment, the configuration, the default. Known failures of all of these hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from specverify.config import OPTIONS, entries_by_sampler, read_settings, read_toml, require_samplers
+from specverify.contract import Verifier, as_verifier
+from specverify.declaring import function_name
+from specverify.errors import ConfigError
+from specverify.options import Options
+from specverify.registry import load
+from specverify.reports import scientific
+from specverify.sharing import SharedCheck, SharedRun, is_factory
+from specverify.wording import brief
+
+__all__ = ["Sampler", "Session"]
+
+Sampler = Callable[..., Any]
+
+_NAME: Final = "specverify-session"
+_DEFAULT: Final = "reference"
+
+
+class Session:
+    """The plugin that is registered once specverify is used.
+
+    Args:
+        config: The configuration of pytest.
+
+    Raises:
+        SpecverifyError: Options of the command line or the configuration make no sense.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._named = tuple(dict.fromkeys(config.getoption("specverify_sampler") or ()))
+        self._folder = _made_folder(config.getoption("specverify_json"))
+        given = {name: config.getoption(f"specverify_{name}") for name in OPTIONS}
+        self._options = {name: value for name, value in given.items() if value is not None}
+        self._settings = read_settings(config.invocation_params.dir)
+        file = config.getoption("specverify_known_failures")
+        self._listed = {} if file is None else entries_by_sampler(read_toml(file, "the known failures"), self._named)
+        self._settings = self._settings.excusing(self._listed)
+        self._loaded: dict[str, Sampler] = {}
+        self._runs: dict[Any, SharedRun] = {}
+        self._chosen({}, {}, None)
+        for target in self._named:
+            self._load(target)
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> Session:
+        """Give the session of a pytest run, begun when first asked for."""
+        found = config.pluginmanager.get_plugin(_NAME)
+        if found is None:
+            found = cls(config)
+            config.pluginmanager.register(found, _NAME)
+        session: Session = found
+        return session
+
+    def named(self) -> dict[str, Sampler]:
+        """Load the samplers of the command line, else of the configuration, else the reference.
+
+        Raises:
+            SpecverifyError: One cannot be loaded.
+        """
+        return {target: self._load(target) for target in self._named or self._settings.samplers or (_DEFAULT,)}
+
+    def named_runs(self) -> list[SharedRun]:
+        """Give the runs of these samplers."""
+        return [self._run(target, sampler, {}, {}) for target, sampler in self.named().items()]
+
+    def runs(self, samplers: object, options: Mapping[str, Any], known_failures: object) -> list[SharedRun]:
+        """Give the runs that a decorator asks for.
+
+        Raises:
+            SpecverifyError: A sampler, an option or a known failure makes no sense.
+        """
+        found = self._by_name(samplers)
+        known = entries_by_sampler(known_failures, found)
+        require_samplers(known, found)
+        return [self._run(name, sampler, options, known.get(name, {})) for name, sampler in found.items()]
+
+    def pytest_report_header(self) -> str:
+        """Say at the top what the command line asks for."""
+        chosen = self._chosen({}, {}, None)
+        return f"specverify: {''.join(f'{target}, ' for target in self._named)}{_described(chosen)}"
+
+    def pytest_report_collectionfinish(self) -> list[str]:
+        """Say of the samplers that the command line does not name, once they are known, how they are checked."""
+        runs = [run for run in self._runs.values() if run.name not in self._named]
+        return [f"specverify: {run.label}, {_described(run.options)}" for run in runs]
+
+    def pytest_collection_modifyitems(self) -> None:
+        """Report known failures of samplers that no test is about, as an error of the collection."""
+        names = [name for run in self._runs.values() for name in _names(run.name, run.sampler)]
+        try:
+            require_samplers(self._listed, names)
+        except ConfigError as error:
+            report = pytest.CollectReport("known failures", "failed", f"specverify: {error}", [])
+            self._config.hook.pytest_collectreport(report=report)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """Add to a test's properties what its check found, before the report takes them over."""
+        if call.when == "call":
+            callspec = getattr(item, "callspec", None)
+            for value in () if callspec is None else callspec.params.values():
+                if isinstance(value, SharedCheck):
+                    item.user_properties += value.properties()
+
+    def _run(self, name: str, sampler: Sampler, asked: Mapping[str, Any], known: Mapping[str, str]) -> SharedRun:
+        """Give the one run of a sampler with these options."""
+        known = {**self._settings.known_of(*_names(name, sampler)), **known}
+        options = self._chosen(asked, known, name if self._loaded.get(name) is sampler else None)
+        key = (name, id(sampler), repr(options))
+        if key not in self._runs:
+            self._runs[key] = self._begun(name, sampler, options)
+        return self._runs[key]
+
+    def _begun(self, name: str, sampler: Sampler, options: Mapping[str, Any]) -> SharedRun:
+        """Begin a run, and tell apart those of samplers of one name, or of one sampler with several options."""
+        taken = {run.file_name.casefold() for run in self._runs.values()}
+        labels = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3)))
+        runs = (SharedRun(name, label, sampler, options, self._folder) for label in labels)
+        return next(run for run in runs if run.file_name.casefold() not in taken)
+
+    def _chosen(self, asked: Mapping[str, Any], known: Mapping[str, str], target: str | None) -> dict[str, Any]:
+        """Put together the options of a run, and refuse those that make no sense."""
+        options = {**self._settings.options, **asked, **self._options, "known_failures": dict(known), "target": target}
+        Options.checked(None, **options)
+        return options
+
+    def _by_name(self, samplers: object) -> dict[str, Sampler]:
+        if isinstance(samplers, str) or not isinstance(samplers, Iterable):
+            raise ConfigError(f"expected a list of samplers, got {brief(samplers)}; write [my_verifier]")
+        found: dict[str, Sampler] = {}
+        for name, sampler in map(self._ready, samplers):
+            if name in found:
+                raise ConfigError(f"expected samplers of different names, got {brief(name)} twice; give one a name=")
+            found[name] = sampler
+        if not found:
+            raise ConfigError("expected at least one sampler, got an empty list; write [my_verifier]")
+        return found
+
+    def _ready(self, sampler: Any) -> tuple[str, Sampler]:
+        """Give name and sampler; what is named is loaded, and a factory is left for when it is needed."""
+        if isinstance(sampler, str):
+            return sampler, self._load(sampler)
+        return function_name(sampler) if is_factory(sampler) else as_verifier(sampler).name, sampler
+
+    def _load(self, target: str) -> Sampler:
+        if target not in self._loaded:
+            self._loaded[target] = load(target)
+        return self._loaded[target]
+
+
+def _names(name: str, sampler: Sampler) -> tuple[str, ...]:
+    """Give the names under which known failures of a sampler may be listed."""
+    return (sampler.name, name) if isinstance(sampler, Verifier) else (name,)
+
+
+def _described(options: Mapping[str, Any]) -> str:
+    chosen = Options.checked(None, **options)
+    return f"profile {chosen.profile}, seed {chosen.seed}, alpha {scientific(chosen.alpha)}"
+
+
+def _made_folder(path: str | None) -> Path | None:
+    """Make the folder of the reports before anything runs."""
+    if path is None:
+        return None
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write reports to {brief(path)}: {error.strerror}; name a folder, it gets a file for each sampler"
+        ) from error
+    return folder

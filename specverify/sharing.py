@@ -1,0 +1,198 @@
+"""All tests of one sampler share one run, so that selecting, ordering or distributing them changes nothing.
+
+Nothing runs before the first of them asks. Each check is decided alone by its share of the error budget of the full
+list. A test that passes was run and decided; what cannot apply is skipped, everything else fails and says why.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from inspect import isfunction, signature
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specverify.checking import check
+from specverify.contract import Verifier, as_verifier
+from specverify.errors import SamplerLoadError, SpecverifyError
+from specverify.reports import Report, render, render_check
+from specverify.wording import told
+
+__all__ = ["SharedCheck", "SharedRun", "is_factory"]
+
+VERDICT = "SV-ALL-001"
+"""The test that also fails where every check passes and the verdict is inconclusive all the same."""
+
+_FACTS = ("n", "p_value", "log10_e", "detectable_tv", "worst_case")
+
+
+def is_factory(sampler: object) -> bool:
+    """Say whether a sampler is to be made by calling it: no verifier is a plain function without parameters.
+
+    Example:
+        >>> is_factory(lambda: None), is_factory(lambda draft_tokens: None)
+        (True, False)
+    """
+    return isfunction(sampler) and not signature(sampler).parameters
+
+
+class SharedRun:
+    """One run of the engine on one sampler, made when first asked for.
+
+    Args:
+        name: What the sampler is called in its tests.
+        label: What the run is called in reports, no two being called the same.
+        sampler: A verifier, a function that verifies, or a factory.
+        options: Options of :func:`specverify.check`.
+        folder: Where its report document is written, or None.
+
+    Example:
+        >>> from specverify.registry import load
+        >>> shared = SharedRun("mine", "mine", load("reference"), {"samples": 400}, None)
+        >>> shared.made, shared.report.verdict, shared.made
+        (False, 'inconclusive', True)
+    """
+
+    def __init__(
+        self, name: str, label: str, sampler: Callable[..., Any], options: Mapping[str, Any], folder: Path | None
+    ) -> None:
+        self.name = name
+        self.label = label
+        self.sampler = sampler
+        self.options = options
+        self._folder = folder
+
+    @property
+    def file_name(self) -> str:
+        """Name the file of its report document."""
+        kept = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in self.label)
+        return f"{kept}.json"
+
+    @property
+    def made(self) -> bool:
+        """Say whether it was run."""
+        return "report" in self.__dict__
+
+    @cached_property
+    def problem(self) -> str | None:
+        """Run it, if that was not done, and say why there is no report; None where there is one."""
+        try:
+            self.report  # noqa: B018
+        except SpecverifyError as error:
+            return str(error)
+        return None
+
+    @cached_property
+    def report(self) -> Report:
+        """Give what the run found.
+
+        Raises:
+            SpecverifyError: The factory failed, or what it made cannot be run.
+        """
+        report = self._run()
+        if self._folder is not None:
+            self._write(report, self._folder)
+        return report
+
+    def entry(self, check: str) -> dict[str, Any]:
+        """Give the entry of one check in the report."""
+        return next(entry for entry in self.report.checks if entry["id"] == check)
+
+    def _run(self) -> Report:
+        verifier = self._verifier()
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")  # filters of the user's tests must not turn warnings into findings
+            return check(verifier, **self.options, stop_early=False)
+
+    def _verifier(self) -> Verifier:
+        if not is_factory(self.sampler):
+            return as_verifier(self.sampler)
+        try:
+            made = self.sampler()
+        except Exception as error:
+            raise SamplerLoadError(f"making the sampler with {self.name} failed: {told(error)}") from error
+        return as_verifier(made)
+
+    def _write(self, report: Report, folder: Path) -> None:
+        """Put the document in its place at once: other workers may write the same."""
+        file = folder / self.file_name
+        partial = file.with_name(f"{file.name}.{os.getpid()}")
+        report.write(partial)
+        partial.replace(file)
+
+
+@dataclass(frozen=True, repr=False)
+class SharedCheck:
+    """One check of a shared run, as a test calls it.
+
+    Attributes:
+        id: Id of the check.
+        run: The run.
+    """
+
+    id: str
+    run: SharedRun
+
+    def __repr__(self) -> str:
+        return f"<check {self.id} of {self.run.name}>"
+
+    def __call__(self, sampler: object) -> None:
+        """End the test as the check ended.
+
+        Args:
+            sampler: The sampler that the test was given with this check.
+
+        Raises:
+            TypeError: It is another one, which has no run.
+        """
+        __tracebackhide__ = True
+        if sampler is not self.run.sampler:
+            raise TypeError(f"expected the sampler that came with {self!r}, got another; call check(sampler)")
+        problem = self.run.problem
+        if problem is not None:
+            pytest.fail(f"specverify: {problem}", pytrace=False)
+        report = self.run.report
+        if self.id == VERDICT and report.verdict == "inconclusive":
+            pytest.fail(render(report.document), pytrace=False)
+        entry = self.run.entry(self.id)
+        if entry["status"] == "not_applicable":
+            pytest.skip(f"not applicable: {entry['reason']}")
+        if entry["status"] == "known_failure":
+            pytest.xfail(entry["reason"])
+        if entry["status"] != "passed":  # also a known failure under --runxfail
+            pytest.fail(render_check(report.document, self.id), pytrace=False)
+
+    def properties(self) -> list[tuple[str, str | int | float]]:
+        """Give what the test found as flat properties: Python's own numbers and text, without what is not known."""
+        if not self.run.made:
+            return []
+        document, entry = self.run.report.document, self.run.entry(self.id)
+        found = {
+            "sampler": self.run.label,
+            "check": self.id,
+            "status": entry["status"],
+            "reason": entry["reason"] or None,
+            "verdict": document["verdict"],
+            "coverage": document["coverage"],
+            **{name: document["options"][name] for name in ("profile", "seed", "alpha")},
+            **{name: entry[name] for name in _FACTS},
+        }
+        return [(f"specverify_{name}", _flat(value)) for name, value in found.items() if _is_known(value)]
+
+
+def _is_known(value: object) -> bool:
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
+
+
+def _flat(value: object) -> str | int | float:
+    """Give a value in one of the types that can be sent from a worker: not even subclasses of them can."""
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else str(value)

@@ -1,0 +1,252 @@
+"""A mistake in what pytest is asked for is one line before anything runs, and what is asked for has one order."""
+
+from pathlib import Path
+
+import pytest
+from plugin_projects import CORRECT, TESTS, run
+
+import specverify
+from specverify.checks import CATALOGUE
+from specverify.conformance import parametrize_with_checks
+from specverify.registry import load
+from specverify.sharing import SharedCheck, SharedRun, is_factory
+
+pytest_plugins = ["pytester"]
+
+USAGE, COLLECTION, NOTHING = 4, 2, 5
+
+
+@pytest.fixture
+def user(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A folder with a sampler and its test file, and no environment that says anything.
+
+    The plugin of Hypothesis is left out: it is slow to load, which happens anew for every run in one process.
+    """
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest -p no:cacheprovider")
+    for name in ("SPECVERIFY_PROFILE", "SPECVERIFY_SEED"):
+        monkeypatch.delenv(name, raising=False)
+    pytester.makepyfile(my_sampler=CORRECT, test_mine=TESTS.format(options=""))
+    pytester.syspathinsert()
+    return pytester
+
+
+def collected(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    """Collect without running."""
+    return pytester.runpytest_inprocess("--collect-only", "-q", *arguments)
+
+
+def lines(result: pytest.RunResult) -> list[str]:
+    """Give every line that was told, on either stream, without the marks before errors."""
+    return [line.removeprefix("ERROR: ") for line in (*result.outlines, *result.errlines)]
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--specverify-sampler=refrence", "expected a registered name, *did you mean 'reference'?*"),
+        ("--specverify-sampler=nowhere:it", "expected an importable module, got 'nowhere'*"),
+        ("--specverify-profile=slow", "expected a profile of quick, ci, release, got 'slow'"),
+        ("--specverify-alpha=0", "expected alpha to be a number between 0 and 1*"),
+        ("--specverify-seed=-1", "expected seed to be an integer from 0*"),
+        ("--specverify-samples=0", "expected samples to be an integer from 1*"),
+        ("--specverify-target-tv=2", "expected target_tv to be a number between 0 and 1*"),
+        ("--specverify-timeout=0", "expected timeout to be a positive number of seconds*"),
+        ("--specverify-known-failures=none.toml", "cannot read the known failures in 'none.toml'*"),
+        ("--specverify-json=my_sampler.py", "cannot write reports to 'my_sampler.py'*name a folder*"),
+    ],
+)
+def test_a_wrong_option_is_a_usage_error_of_one_line(user: pytest.Pytester, option: str, told: str) -> None:
+    """The status is that of wrong use, nothing is collected, and there is no traceback."""
+    result = user.runpytest_inprocess(option)
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines([f"ERROR: specverify: {told}"])
+    assert len([line for line in result.errlines if line]) == 1
+    assert not any("collected" in line for line in result.outlines)
+
+
+def test_no_test_is_the_status_of_pytest(user: pytest.Pytester) -> None:
+    """A selection that leaves nothing is never a success."""
+    assert user.runpytest_inprocess("-k", "no_such_test").ret == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("samplers", "options", "told"),
+    [
+        (
+            "[mine]",
+            "known_failures={'SV-RES-01': 'x'}",
+            "expected the id of a check, got 'SV-RES-01'; did you*'SV-RES-001'?*",
+        ),
+        (
+            "[mine]",
+            "known_failures={'mime': {'SV-RES-001': 'x'}}",
+            "expected *, got those of 'mime'; did you mean 'mine'?",
+        ),
+        (
+            "[mine]",
+            "known_failures={'mine': {'SV-RES-001': ''}}",
+            "known failure SV-RES-001: expected a reason, got none*",
+        ),
+        ("[mine]", "known_failures=['SV-RES-001']", "expected known failures as a table by sampler, got *"),
+        ("[mine]", "known_failures={'SV-ALL-001': 'x'}", "expected the checks that are known to fail, got SV-ALL-001*"),
+        (
+            "[mine, 'reference']",
+            "known_failures={'SV-RES-001': 'x'}",
+            "expected *by sampler, got checks alone for 2 samplers*",
+        ),
+        ("[mine, mine]", "", "expected samplers of different names, got 'mine' twice*"),
+        ("[]", "", "expected at least one sampler, got an empty list*"),
+        ("mine", "", "expected a list of samplers, got *; write [[]my_verifier]"),
+        ("['refrence']", "", "expected a registered name, *did you mean 'reference'?*"),
+        ("[lambda target_prob: 0]", "", "verifier '<lambda>': unknown parameter 'target_prob'*"),
+        ("[mine]", "profile='slow'", "expected a profile of quick, ci, release, got 'slow'"),
+    ],
+)
+def test_a_wrong_decorator_is_an_error_of_the_collection(
+    user: pytest.Pytester, samplers: str, options: str, told: str
+) -> None:
+    """The error is one line that names the nearest known name, under the file of the test."""
+    user.makepyfile(test_mine=TESTS.replace("[mine]", samplers).format(options=options))
+    result = user.runpytest_inprocess()
+    assert result.ret == COLLECTION
+    result.stdout.fnmatch_lines(["*ERROR collecting test_mine.py*", f"specverify: {told}", "*short test summary*"])
+
+
+@pytest.mark.parametrize("distributed", [False, True])
+def test_a_file_may_not_excuse_a_sampler_that_is_not_there(user: pytest.Pytester, distributed: bool) -> None:
+    """An entry for no tested sampler is an error of the collection, with workers too; a known one is none."""
+    user.makepyfile(test_mine=TESTS.format(options="samples=50"))
+    user.path.joinpath("known.toml").write_text('[mime]\nSV-RES-001 = "x"\n', encoding="utf-8")
+    arguments = ["--specverify-known-failures=known.toml", *(["-n1"] if distributed else [])]
+    session = run(user.path, *arguments)
+    assert session.status == COLLECTION if not distributed else session.status != 0
+    told = "specverify: expected known failures of a sampler that is checked, got those of 'mime'; did you mean 'mine'?"
+    assert told in session.text
+    assert "Traceback" not in session.text
+    user.path.joinpath("known.toml").write_text('[mine]\nSV-RES-001 = "x"\n', encoding="utf-8")
+    assert collected(user, arguments[0]).ret == 0
+
+
+def described(result: pytest.RunResult) -> str:
+    """Give the line that says how the sampler is checked."""
+    return next(line for line in result.outlines if line.startswith("specverify: mine, "))
+
+
+def test_the_order_of_precedence(user: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Command line, decorator, environment, configuration, default: each takes the place of those after it."""
+    assert described(collected(user)) == "specverify: mine, profile quick, seed 0, alpha 1e-6"
+    user.makepyprojecttoml('[tool.specverify]\nprofile = "release"\nseed = 1\nalpha = 1e-3\n')
+    assert described(collected(user)) == "specverify: mine, profile release, seed 1, alpha 0.001"
+    monkeypatch.setenv("SPECVERIFY_SEED", "2")
+    monkeypatch.setenv("SPECVERIFY_PROFILE", "ci")
+    assert described(collected(user)) == "specverify: mine, profile ci, seed 2, alpha 0.001"
+    user.makepyfile(test_mine=TESTS.format(options="seed=3"))
+    assert described(collected(user)) == "specverify: mine, profile ci, seed 3, alpha 0.001"
+    assert described(collected(user, "--specverify-seed=4")) == "specverify: mine, profile ci, seed 4, alpha 0.001"
+
+
+def test_a_wrong_configuration_is_told_where_it_is_used(user: pytest.Pytester) -> None:
+    """An unknown key is an error with the nearest known one; where nothing is checked, it is not even read."""
+    user.makepyprojecttoml("[tool.specverify]\nsample = 100\n")
+    result = collected(user)
+    assert result.ret == COLLECTION
+    result.stdout.fnmatch_lines(
+        ["specverify: expected a setting of specverify in *, got the key 'sample'; did you mean 'samples'?"]
+    )
+    assert user.runpytest_inprocess("--specverify-seed=1").ret == USAGE
+    user.makepyfile(test_mine="def test_nothing(): pass")
+    assert collected(user).ret == 0
+
+
+FIXTURES = """
+def test_alone(specverify_sampler):
+    pass
+
+def test_both(specverify_sampler, specverify_check):
+    pass
+"""
+
+
+def names(result: pytest.RunResult) -> set[str]:
+    """Give the ids of parameters."""
+    return {line.partition("[")[2].rstrip("]") for line in result.outlines if "[" in line}
+
+
+def test_the_fixtures_are_given_the_samplers(user: pytest.Pytester) -> None:
+    """One test per sampler, or per sampler and check: of the command line, of the configuration, or the reference."""
+    user.makepyfile(test_mine=FIXTURES)
+
+    def due(*targets: str) -> set[str]:
+        return set(targets) | {f"{target}-{check}" for target in targets for check in CATALOGUE}
+
+    assert names(collected(user)) == due("reference")
+    given = ("--specverify-sampler=my_sampler.py:mine", "--specverify-sampler=reference-block")
+    assert names(collected(user, *given)) == due("my_sampler.py:mine", "reference-block")
+    user.makepyprojecttoml('[tool.specverify]\nsamplers = ["my_sampler.py:mine"]\n')
+    assert names(collected(user)) == due("my_sampler.py:mine")
+    assert names(collected(user, given[1])) == due("reference-block")
+
+
+def test_the_fixture_is_a_loaded_verifier(user: pytest.Pytester) -> None:
+    """What a test is given can be called with, and asked for, everything that the sampler declares."""
+    user.makepyfile(
+        test_mine="""
+        def test_alone(specverify_sampler):
+            assert (specverify_sampler.name, specverify_sampler.rule) == ("mine", "token")
+        """
+    )
+    user.runpytest_inprocess("--specverify-sampler=my_sampler.py:mine").assert_outcomes(passed=1)
+
+
+def test_tests_of_one_run_are_one_group(user: pytest.Pytester) -> None:
+    """Tests that share a run share a group of pytest-xdist, others do not; all have the mark of the plugin."""
+    more = TESTS.replace("test_conformance", "test_again").format(options="seed=1")
+    user.makepyfile(test_mine=TESTS.format(options="") + more)
+    items, _ = user.inline_genitems()
+    groups = {item.originalname: set() for item in items}  # type: ignore[attr-defined,var-annotated]
+    for item in items:
+        (group,) = item.iter_markers("xdist_group")
+        groups[item.originalname].add(group.args[0])  # type: ignore[attr-defined]
+    assert groups == {"test_conformance": {"mine"}, "test_again": {"mine-2"}}
+    assert {item.nodeid.partition("[")[2][:-1] for item in items} == {f"mine-{check}" for check in CATALOGUE}
+    assert len(collected(user, "-m", "specverify").outlines) > len(CATALOGUE)
+
+
+def test_options_and_marker_are_documented(user: pytest.Pytester) -> None:
+    """Help, markers and fixtures name what the plugin brings, and strict markers know it, also without xdist."""
+    told = "\n".join(user.runpytest_inprocess("--help").outlines)
+    for name in ("sampler", "profile", "seed", "alpha", "samples", "target-tv", "timeout", "known-failures", "json"):
+        assert f"--specverify-{name}=" in told
+    assert "@pytest.mark.specverify:" in "\n".join(user.runpytest_inprocess("--markers").outlines)
+    assert "specverify_sampler [session scope]" in "\n".join(user.runpytest_inprocess("--fixtures").outlines)
+    assert collected(user, "--strict-markers", "-p", "no:xdist").ret == 0
+
+
+def test_a_check_is_called_with_its_own_sampler() -> None:
+    """Another sampler has no run of its own: that is a mistake in the test and not a finding."""
+    shared = SharedRun("mine", "mine", load("reference"), {}, None)
+    with pytest.raises(TypeError, match="expected the sampler that came with <check SV-RES-001 of mine>"):
+        SharedCheck("SV-RES-001", shared)(load("reference-block"))
+    assert not shared.made
+    assert SharedCheck("SV-RES-001", shared).properties() == []
+
+
+def test_what_is_a_factory() -> None:
+    """Only a plain function without any parameter is one: a verifier has to ask for something."""
+    assert is_factory(lambda: 0)
+    assert not is_factory(lambda seed: seed)
+    assert not is_factory(load("reference"))
+    assert not is_factory(dict)
+
+
+def test_the_decorator_is_a_public_name() -> None:
+    """It is imported when it is first used."""
+    assert specverify.parametrize_with_checks is parametrize_with_checks
+    assert "parametrize_with_checks" in specverify.__all__
+
+
+def test_every_sampler_has_a_file_of_its_own(tmp_path: Path) -> None:
+    """A target that is a path becomes the name of a file in the folder, not a path below it."""
+    shared = SharedRun("a/b.py:c", "a/b.py:c", load("reference"), {"samples": 1, "only": ("SV-TOK-001",)}, tmp_path)
+    assert shared.problem is None
+    assert [file.name for file in tmp_path.iterdir()] == [shared.file_name] == ["a_b.py_c.json"]
