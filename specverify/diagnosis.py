@@ -27,6 +27,7 @@ from specverify.running import CaseRun
 __all__ = ["Candidate", "diagnose"]
 
 SLIP = 1e-6  # share of outcomes that may be anything, so that one stray row does not rule out a candidate
+STRAY = 1e-9  # the same where candidates are compared, so that what only some of them can do speaks for those
 ALIKE = 1e-9  # largest difference of two laws that no run can tell apart
 CONTRADICTED = 1e-6  # chance at which a true candidate is called contradicted
 EXPLAINS = 1e-2  # likelihood of the correct law, relative to a candidate's, above which the candidate explains nothing
@@ -68,6 +69,12 @@ class _Seen:
         probs = self.probs_of(law)
         return np.asarray((1 - SLIP) * probs / max(probs.sum(), SLIP) + SLIP / len(probs))
 
+    def fit(self, probs: FloatArray) -> float:
+        """Give the log likelihood of the counts, with less lent to everything than in ``probs``."""
+        own = np.maximum(probs - SLIP / len(probs), 0.0)
+        came = np.flatnonzero(self.counts)
+        return float(self.counts[came] @ np.log(own[came] + STRAY / len(probs)))
+
     def log_e(self, probs: FloatArray) -> float:
         """Give the log e-value against a candidate; answers that never came and hardly could share one cell."""
         kept = (self.counts > 0) | (probs > 1 / len(self.counts) ** 2)
@@ -108,7 +115,7 @@ def diagnose(judgement: Judgement) -> list[Candidate]:
     if len(correct) < len(seen):
         return []
     found = _hypotheses(judgement, seen, correct)
-    least = _score(seen, correct)
+    least = _fit(seen, correct)
     fitting = [h for h in found if h.against < -math.log(CONTRADICTED) and h.score - least > -math.log(EXPLAINS)]
     # Rows that share their randomness are worth fewer than they count, so that laws may fail which hold.
     shared = [] if fitting else _beyond_laws(judgement, "sharing")
@@ -154,7 +161,7 @@ def _hypotheses(judgement: Judgement, seen: Sequence[_Seen], correct: Sequence[F
                 alike[0].append(name)
     return [
         _Hypothesis(
-            tuple(names), text, probs, _score(seen, probs) + beyond.get(names[0], 0.0), _against(seen, probs, correct)
+            tuple(names), text, probs, _fit(seen, probs) + beyond.get(names[0], 0.0), _against(seen, probs, correct)
         )
         for names, text, probs in groups
     ]
@@ -188,6 +195,10 @@ def _looks(fault_id: str) -> str:
 
 def _alike(a: Sequence[FloatArray], b: Sequence[FloatArray]) -> bool:
     return all(np.abs(x - y).max() < ALIKE for x, y in zip(a, b, strict=True))
+
+
+def _fit(seen: Sequence[_Seen], probs: Sequence[FloatArray]) -> float:
+    return sum(one.fit(p) for one, p in zip(seen, probs, strict=True))
 
 
 def _score(seen: Sequence[_Seen], probs: Sequence[FloatArray]) -> float:
@@ -238,7 +249,7 @@ def _unknown(judgement: Judgement, seen: Sequence[_Seen], found: Sequence[_Hypot
     """Say that no known fault fits, what is wrong by its parts, and which fault is nearest if one is near."""
     text = f"none of the {len(CATALOGUE)} known faults explains what was seen{_parts(judgement)}"
     nearest = max(found, key=lambda h: h.score, default=None)
-    most = sum(_score([one], [np.maximum(one.counts, 0.5) / one.counts.sum()]) for one in seen)
+    most = _fit(seen, [np.maximum(one.counts, 0.5) / one.counts.sum() for one in seen])
     if nearest is not None and nearest.score - least > NEAR * (most - least):
         text += f". The nearest is {' or '.join(map(_named, nearest.names))}, and yet {_difference(seen, nearest)}"
     return Candidate(None, 1.0, None, text)

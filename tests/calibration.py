@@ -106,11 +106,10 @@ def suites(pool: ProcessPoolExecutor, count: int) -> bool:
     """Measure rejections at every level, half of the suites being of float64 and half of float32."""
     from scipy.stats import binom
 
-    kept, rejected, done = True, Counter[float](), 0
+    kept, rejected = True, Counter[float]()
     tasks = [(("correct", "float32")[seed % 2], seed) for seed in range(count)]
-    for found in pool.map(rejections, tasks, chunksize=8):
+    for done, found in enumerate(pool.map(rejections, tasks, chunksize=8), 1):
         rejected.update(found)
-        done += 1
         if done % 500 == 0 or done == count:
             for alpha in LEVELS:
                 most = int(binom.ppf(0.999, done, alpha))
