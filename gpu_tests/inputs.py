@@ -135,9 +135,11 @@ def tensors(given: Batch, device: str, dtype: str) -> Batch:
 def on_tensors(kernel: Callable[..., Any], device: str, dtype: str = "float64") -> Kernel:
     """Return a torch kernel as one of NumPy arrays."""
 
-    def numpy_kernel(*arrays: Any) -> tuple[IntArray, IntArray]:
-        lengths = np.full(*arrays[0].shape)
-        num_accepted, next_token = kernel(*tensors(Batch(*arrays, lengths), device, dtype))
+    def numpy_kernel(
+        draft_tokens: IntArray, draft_probs: FloatArray, target_probs: FloatArray, accept: FloatArray, final: FloatArray
+    ) -> tuple[IntArray, IntArray]:
+        given = Batch(draft_tokens, draft_probs, target_probs, accept, final, np.full(*draft_tokens.shape))
+        num_accepted, next_token = kernel(*tensors(given, device, dtype))
         return num_accepted.cpu().numpy(), next_token.cpu().numpy()
 
     return numpy_kernel

@@ -65,6 +65,15 @@ def test_import_brings_nothing_along() -> None:
     assert python("-c", f"import sys\nfrom specverify.cli import main\n{version}{heavy}").stdout.endswith("\n[]\n")
 
 
+def test_the_reference_imports_torch_only_for_what_needs_it() -> None:
+    """Neither the import nor a star import brings torch; its kernels are listed, and an unknown name is an error."""
+    code = (
+        "import sys, specverify.reference as r\nfrom specverify.reference import *\n"
+        "print('torch' in sys.modules, 'verify_token_torch' in dir(r), hasattr(r, 'verify_tokens'))"
+    )
+    assert python("-c", code).stdout == "False True False\n"
+
+
 def test_import_takes_less_than_ten_milliseconds() -> None:
     """The best of five imports, as the interpreter itself times it, stays under 10 ms."""
     times = []
