@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from fractions import Fraction
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,14 @@ def agree(rule: str, given: Batch, dtype: str) -> bool:
     return equal(on_torch(*tensors(given, "cpu", dtype)), on_numpy(*given))
 
 
+def changed(given: Batch, **changes: Any) -> Batch:
+    """Return a copy of a batch in which some entries, by argument and index, have other values."""
+    copies = {name: array.copy() for name, array in given._asdict().items()}
+    for name, (index, value) in changes.items():
+        copies[name][index] = value
+    return Batch(**copies)
+
+
 @rules
 @dtypes
 @pytest.mark.parametrize("kind", KINDS)
@@ -86,6 +95,32 @@ def test_the_draw_is_the_integer_inverse_cdf(units: int, final: float) -> None:
         weights = [int(float(p) * 2**62) for p in row]
         passed = int(final * 2**64) * sum(weights) >> 64
         assert drawn == next(x for x in range(97) if sum(weights[: x + 1]) > passed)
+
+
+def test_the_drawn_weight_is_an_exact_product() -> None:
+    """The high word of 64 uniform bits times a total is that of Python's integers, carries and all."""
+    rng = np.random.default_rng(13)
+    finals = np.concatenate([[0.0, 2.0**-60, 5e-324, 1 - 2.0**-53], rng.random(500), rng.random(500) * 2.0**-30])
+    totals = np.concatenate([[0, 1, 2**63 - 1, 2**63 - 1], rng.integers(0, 2**63 - 1, 1000)])
+    high_word = import_module("specverify.reference.gpu")._high_word
+    drawn = high_word(torch.from_numpy(finals), torch.from_numpy(totals)).tolist()
+    assert drawn == [int(Fraction(u) * 2**64) * t >> 64 for u, t in zip(finals.tolist(), totals.tolist(), strict=True)]
+
+
+@rules
+@pytest.mark.parametrize("token", [-1, 10**6])
+def test_what_lies_beyond_a_row_is_not_read(rule: str, token: int) -> None:
+    """Padding of ragged rows may hold any token, and rows of NaN."""
+    given = batch("random", 60, 4, 7, dtype="float64", seed=14, ragged=True)
+    padding = np.arange(4) >= given.num_draft_tokens[:, None]
+    padded = changed(
+        given,
+        draft_tokens=(padding, token),
+        draft_probs=(padding, np.nan),
+        target_probs=(np.pad(padding, ((0, 0), (1, 0))), np.nan),
+    )
+    assert agree(rule, padded, "float64")
+    assert equal(PAIRS[rule][1](*tensors(padded, "cpu", "float64")), PAIRS[rule][0](*given))
 
 
 @rules
@@ -132,14 +167,6 @@ def test_the_comparison_rejects_rounded_rows(rule: str) -> None:
     given = batch("random", 500, 2, 1000, dtype="float32", seed=5)
     on_numpy, on_torch = PAIRS[rule]
     assert not equal(on_torch(*tensors(given, "cpu", "bfloat16")), on_numpy(*given))
-
-
-def changed(given: Batch, **changes: Any) -> Batch:
-    """Return a copy of a batch in which some entries, by argument and index, have other values."""
-    copies = {name: array.copy() for name, array in given._asdict().items()}
-    for name, (index, value) in changes.items():
-        copies[name][index] = value
-    return Batch(**copies)
 
 
 END = (2, 0, -1)
