@@ -1,4 +1,10 @@
-"""The exact reference: rules written once, their exact laws, and fast kernels that are proved equal to them."""
+"""The exact reference: rules written once, their exact laws, and fast kernels that are proved equal to them.
+
+``verify_token_torch`` and ``verify_block_torch`` are here too; they are no part of ``__all__``, and torch is imported
+when one of them is first asked for.
+"""
+
+from typing import TYPE_CHECKING
 
 from .cells import CellPoints, CellProof, Kernel, cell_points, cell_proof
 from .cpu import verify_block, verify_token
@@ -31,6 +37,10 @@ from .tape import (
 from .tree_cpu import verify_rrs, verify_target_only
 from .tree_law import TREE_MODES, sibling_law, tree_law, tree_round
 from .trees import TREE_RULES, TreeRule, TreeVerified, children, rrs, target_only, traversal
+
+if TYPE_CHECKING:
+    from .gpu import verify_block_torch as verify_block_torch
+    from .gpu import verify_token_torch as verify_token_torch
 
 __all__ = [
     "RULES",
@@ -86,3 +96,21 @@ __all__ = [
     "verify_target_only",
     "verify_token",
 ]
+
+_ON_TORCH = ("verify_block_torch", "verify_token_torch")
+
+if not TYPE_CHECKING:  # a type checker would take it for any name
+
+    def __getattr__(name: str) -> object:
+        """Import a kernel that needs torch on first use."""
+        if name not in _ON_TORCH:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from . import gpu
+
+        globals().update({known: getattr(gpu, known) for known in _ON_TORCH})
+        return globals()[name]
+
+
+def __dir__() -> list[str]:
+    """List the public names, also those not imported yet."""
+    return sorted({*globals(), *_ON_TORCH})

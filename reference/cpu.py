@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .draw import Doubles, Floats, Ints, Weights, draw, masses
+from .draw import UNIT, Doubles, Floats, Ints, Weights, draw, masses
+from .refusals import demand_shapes, no_mass, outside
 
 __all__ = ["verify_block", "verify_token"]
 
@@ -90,13 +91,8 @@ def _drafted(
     final: Floats,
     num_draft_tokens: Ints | None,
 ) -> _Drafted:
-    size, gamma = draft_tokens.shape
-    vocab = target_probs.shape[-1]
-    lengths = np.full(size, gamma) if num_draft_tokens is None else np.asarray(num_draft_tokens, np.int64)
-    shapes = [a.shape for a in (draft_probs, target_probs, accept, final, lengths)]
-    due = [(size, gamma, vocab), (size, gamma + 1, vocab), (size, gamma), (size,), (size,)]
-    if shapes != due:
-        raise ValueError(f"expected shapes {due} for draft_tokens {(size, gamma)}, got {shapes}: align the arguments")
+    lengths = np.full(*draft_tokens.shape) if num_draft_tokens is None else np.asarray(num_draft_tokens, np.int64)
+    size, gamma, vocab = demand_shapes(draft_tokens, draft_probs, target_probs, accept, final, lengths)
     own = np.arange(gamma) < lengths[:, None]
     _demand("num_draft_tokens", (lengths >= 0) & (lengths <= gamma), f"0 .. {gamma}")
     _demand("final", (final >= 0) & (final < 1), "[0, 1)")
@@ -104,15 +100,14 @@ def _drafted(
     rows, positions = np.arange(size)[:, None], np.arange(gamma)
     tokens = np.where(own, draft_tokens, 0)
     with np.errstate(over="ignore"):
-        p = target_probs[rows, positions, tokens] * np.float64(2.0**62)
-        q = draft_probs[rows, positions, tokens] * np.float64(2.0**62)
+        p = target_probs[rows, positions, tokens] * np.float64(UNIT)
+        q = draft_probs[rows, positions, tokens] * np.float64(UNIT)
     return _Drafted(p, q, own, lengths)
 
 
 def _demand(what: str, holds: npt.NDArray[np.bool_], domain: str) -> None:
     if not holds.all():
-        row = int(np.argwhere(~holds)[0][0])
-        raise ValueError(f"expected {what} in {domain}, got a value outside it in row {row}: correct the argument")
+        raise outside(what, domain, int(np.argwhere(~holds)[0][0]))
 
 
 def _joint_weights(drafted: _Drafted) -> Doubles:
@@ -151,6 +146,5 @@ def _emit(
     bonus = Weights(target_probs, None, plain, num_accepted[plain], None)
     next_token[plain], totals = draw(bonus, bits[plain])
     if not totals.all():
-        row = int(plain[totals == 0][0])
-        raise ValueError(f"expected a target row with mass to draw from in row {row}, got zeros: pass probabilities")
+        raise no_mass(int(plain[totals == 0][0]))
     return next_token

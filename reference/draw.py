@@ -5,6 +5,7 @@ floor(u * total). Integer addition is associative, and a token of weight zero is
 V * (2^-62 + 2^-64) of total variation before normalisation.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -12,16 +13,18 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from .refusals import unfit
+
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Doubles: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-__all__ = ["Doubles", "Floats", "Ints", "Weights", "draw", "masses"]
+__all__ = ["LIMIT", "UNIT", "Doubles", "Floats", "Ints", "Weights", "block_size", "draw", "masses"]
 
+UNIT = 2.0**62
+LIMIT = 2 - 2.0**-20  # of a row's mass; below 2, so that no rounded sum hides an int64 overflow
 BATCHED_VOCAB = 8192  # up to here one cumulated sum over many rows at once is faster than two levels row by row
 _PIECE = 2**15  # tokens worked on at a time, so that the workspace stays in cache; a multiple of every block
-_UNIT = 2.0**62
-_LIMIT = 2 - 2.0**-20  # below 2, so that no rounded sum hides an int64 overflow
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,9 @@ class Weights:
 
     def refuse(self, part: slice | int, mass: npt.ArrayLike) -> None:
         """Raise a ValueError unless each row's weights have a mass that sums of int64 can hold."""
-        bad = np.atleast_1d(~(np.asarray(mass) < _LIMIT))
+        bad = np.atleast_1d(~(np.asarray(mass) < LIMIT))
         if bad.any():
-            row = np.atleast_1d(self.rows[part])[bad][0]
-            raise ValueError(
-                f"expected weights >= 0 of sum below 2 in row {row}, got others or NaN: pass probabilities"
-            )
+            raise unfit(int(np.atleast_1d(self.rows[part])[bad][0]))
 
 
 class _Integers:
@@ -80,7 +80,7 @@ class _Integers:
             mass = real.sum(axis=-1)
             if not real.min() >= 0:
                 mass = np.where(real.min(axis=-1) >= 0, mass, np.nan)
-            np.multiply(real, _UNIT, out=real)
+            np.multiply(real, UNIT, out=real)
             whole = self._whole[: real.size].reshape(real.shape)
             np.copyto(whole, real, casting="unsafe")
         return whole, mass
@@ -104,6 +104,11 @@ class _Integers:
         return np.concatenate(sums)
 
 
+def block_size(vocab: int) -> int:
+    """Return how many tokens a block has: a power of two near the root of their number, at most 256."""
+    return min(256, 1 << round(math.log2(vocab) / 2))
+
+
 def draw(weights: Weights, bits: npt.NDArray[np.uint64]) -> tuple[Ints, Ints]:
     """Draw a token per row from 64 uniform bits each; returns tokens and totals in units of 2^-62 (0: no token)."""
     if weights.target_probs.shape[-1] <= BATCHED_VOCAB:
@@ -119,7 +124,7 @@ def masses(weights: Weights) -> Doubles:
         totals = np.concatenate(parts) if parts else np.empty(0, np.int64)
     else:
         totals = np.array([integers.block_sums(row, _PIECE).sum() for row in range(len(weights.rows))], np.int64)
-    return totals / _UNIT
+    return totals / UNIT
 
 
 def _draw_batched(weights: Weights, bits: npt.NDArray[np.uint64]) -> tuple[Ints, Ints]:
@@ -134,7 +139,7 @@ def _draw_batched(weights: Weights, bits: npt.NDArray[np.uint64]) -> tuple[Ints,
 def _draw_two_level(weights: Weights, bits: npt.NDArray[np.uint64]) -> tuple[Ints, Ints]:
     """Find the block in which the cumulated weight passes the drawn one, then the token in a rescan of that block."""
     integers = _Integers(weights)
-    block = min(256, 2 ** round(np.log2(integers.vocab) / 2))
+    block = block_size(integers.vocab)
     tokens, totals = np.zeros((2, len(bits)), np.int64)
     for row in range(len(bits)):
         cumulated = np.cumsum(integers.block_sums(row, block))

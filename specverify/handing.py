@@ -18,7 +18,7 @@ from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.errors import ContractError, SamplerLoadError
 from specverify.models import TableModel
-from specverify.randomness import BONUS, Uniforms, draw_uniforms, make_generator, row_seeds, stream
+from specverify.randomness import BONUS, UNIFORMS_DTYPE, Uniforms, draw_uniforms, make_generator, row_seeds, stream
 from specverify.rounding import Form, law_of, rounded
 from specverify.sampling import CaseSampler
 from specverify.tree import Tree, sibling_rows
@@ -119,7 +119,8 @@ class Handed:
             batch.arguments["generator"] = make_generator(seed, verifier.framework, verifier.device)
         if "uniforms" in asks:
             drawn = draw_uniforms(seed, len(draft_tokens), draft_tokens.shape[1], verifier.dtype)
-            batch.arguments["uniforms"] = Uniforms(self._placed(drawn.accept), self._placed(drawn.final))
+            dtype = UNIFORMS_DTYPE[verifier.dtype]
+            batch.arguments["uniforms"] = Uniforms(self._placed(drawn.accept, dtype), self._placed(drawn.final, dtype))
         return batch
 
     def changed(self, batch: Batch) -> list[str]:
@@ -230,13 +231,14 @@ class Handed:
         tokens: IntArray = trace.completed[np.arange(len(draft_tokens)), num_draft_tokens]
         return tokens
 
-    def _placed(self, array: npt.NDArray[Any]) -> Any:
-        """Move a private array to the verifier's framework, its device and, for floats, its dtype."""
+    def _placed(self, array: npt.NDArray[Any], floats: str | None = None) -> Any:
+        """Move a private array to the verifier's framework, its device and, for floats, its dtype or another."""
+        floats = floats or self.verifier.dtype
         if self.verifier.framework == "numpy":
-            return array.astype(self.verifier.dtype, copy=False) if array.dtype.kind == "f" else array
+            return array.astype(floats, copy=False) if array.dtype.kind == "f" else array
         import torch
 
-        dtype = getattr(torch, self.verifier.dtype) if array.dtype.kind == "f" else torch.int64
+        dtype = getattr(torch, floats) if array.dtype.kind == "f" else torch.int64
         return torch.from_numpy(array).to(device=self.verifier.device, dtype=dtype)
 
     def _same(self, argument: Any, expected: Any) -> bool:

@@ -19,7 +19,10 @@ from specverify.arrays import IntArray
 
 __all__ = ["Uniforms", "draw_uniforms", "global_randomness", "make_generator", "row_seeds", "seed_globals", "stream"]
 
-GRID_BITS = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11}
+UNIFORMS_DTYPE = {"float64": "float64", "float32": "float32", "bfloat16": "float32", "float16": "float32"}
+"""Type of the uniforms for arrays of a dtype: 8 or 11 bits would make a correct sampler wrong, whatever it does."""
+
+_GRID_BITS = {"float64": 53, "float32": 24}
 
 # Tags of the streams that are derived from a call's seed. None is 0: SeedSequence([s, 0]) equals SeedSequence(s).
 ROW_SEEDS, UNIFORMS, BONUS = 1, 2, 3
@@ -61,22 +64,22 @@ def row_seeds(seed: int, rows: int) -> IntArray:
 
 
 def draw_uniforms(seed: int, rows: int, num_draft_tokens: int, dtype: str) -> Uniforms:
-    """Draw uniforms in [0, 1) on the grid that a dtype can hold.
+    """Draw uniforms in [0, 1) on the grid of UNIFORMS_DTYPE.
 
     Args:
         seed: The call's seed.
         rows: Number B of rows.
         num_draft_tokens: Number G of drafted tokens.
-        dtype: The grid is 2**-53 for "float64", 2**-24 for "float32", 2**-11 for "float16", 2**-8 for "bfloat16".
+        dtype: Of the verifier's arrays: the grid is 2**-53 for "float64", else 2**-24, that of float32.
 
     Returns:
-        Float64 arrays whose values the dtype holds exactly.
+        Float64 arrays whose values the type of the uniforms holds exactly.
 
     Example:
         >>> draw_uniforms(0, 2, 3, "float16").accept.shape
         (2, 3)
     """
-    cells = 2.0 ** GRID_BITS[dtype]
+    cells = 2.0 ** _GRID_BITS[UNIFORMS_DTYPE[dtype]]
     numbers = np.floor(stream(seed, UNIFORMS).random((num_draft_tokens + 1, rows)) * cells) / cells
     return Uniforms(accept=np.ascontiguousarray(numbers[:-1].T), final=numbers[-1])
 

@@ -1,2 +1,4 @@
 # Type checkers follow this pointer to the top-level folder that is installed as specverify.reference.
 from reference import *
+from reference import verify_block_torch as verify_block_torch
+from reference import verify_token_torch as verify_token_torch

@@ -25,6 +25,14 @@ BUILT_IN = {
         "specverify.adapters.trees:reference_target_only",
         "tree rule target_only, the exact NumPy kernel",
     ),
+    "reference-torch": (
+        "specverify.adapters.torch_reference:reference_torch",
+        "token rule, the exact kernel on torch tensors (extra: torch)",
+    ),
+    "reference-torch-block": (
+        "specverify.adapters.torch_reference:reference_torch_block",
+        "block rule, the exact kernel on torch tensors (extra: torch)",
+    ),
     "naive-redraw": ("specverify.adapters.builtin:naive_redraw", "wrong on purpose: redraws from the target (K02)"),
     "transformers": (
         "specverify.adapters.transformers:speculative_sampling",
@@ -33,8 +41,12 @@ BUILT_IN = {
 }
 """Name to where it is written and what it is. These names come before entry points of the same name."""
 
-NEEDS = {"transformers": ("torch", "transformers")}
-"""The packages that a built-in needs; its extra has its name."""
+NEEDS = {
+    "reference-torch": ("torch",),
+    "reference-torch-block": ("torch",),
+    "transformers": ("torch", "transformers"),
+}
+"""The packages that a built-in needs; the extra is named in its description."""
 
 
 def names() -> dict[str, str]:

@@ -65,6 +65,23 @@ def test_import_brings_nothing_along() -> None:
     assert python("-c", f"import sys\nfrom specverify.cli import main\n{version}{heavy}").stdout.endswith("\n[]\n")
 
 
+def test_the_reference_imports_torch_only_for_what_needs_it() -> None:
+    """Neither the import nor a star import brings torch; its kernels are listed, and an unknown name is an error."""
+    code = (
+        "import sys, specverify.reference as r\nfrom specverify.reference import *\n"
+        "print('torch' in sys.modules, 'verify_token_torch' in dir(r), hasattr(r, 'verify_tokens'))"
+    )
+    assert python("-c", code).stdout == "False True False\n"
+
+
+def test_the_gpu_tests_are_collected_without_torch() -> None:
+    """Where torch is missing every test of theirs is there, and says that it is skipped for that."""
+    run = "import sys, pytest; sys.modules['torch'] = None; sys.exit(pytest.main(sys.argv[1:]))"
+    told = python("-c", run, "-rs", "-q", "-p", "no:cacheprovider", "--pyargs", "specverify.gpu_tests").stdout
+    assert re.search(r"^SKIPPED \[\d+\] .*: torch is not installed: specverify\[torch\]$", told, re.MULTILINE), told
+    assert re.search(r"^\d\d skipped in", told, re.MULTILINE), told
+
+
 def test_import_takes_less_than_ten_milliseconds() -> None:
     """The best of five imports, as the interpreter itself times it, stays under 10 ms."""
     times = []

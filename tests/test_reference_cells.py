@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from cell_tables import Pair, random_table
 
 from specverify.reference import RULES, CellProof, Kernel, Model, cell_points, cell_proof, verify_block, verify_token
 
 KERNELS: dict[str, Kernel] = {"token": verify_token, "block": verify_block}
 Array = npt.NDArray[Any]
-Pair = tuple[Model, Model]
 
 
 @pytest.fixture(scope="module")
@@ -26,21 +26,6 @@ def witness() -> Callable[[str], Pair]:
         return lambda prefix: [Fraction(x) for x in rows[",".join(map(str, prefix))]]
 
     return lambda name: (model(inputs[name]["p"]), model(inputs[name]["q"]))
-
-
-def random_table(seed: int, vocab: int) -> Pair:
-    """Return random rational models of small denominators in which about a quarter of the cells are zero."""
-
-    def model(side: int) -> Model:
-        def row(prefix: tuple[int, ...]) -> list[Fraction]:
-            generator = np.random.default_rng([seed, side, len(prefix), *prefix])
-            weights = generator.integers(1, 9, vocab) * (generator.random(vocab) < 0.75)
-            weights[generator.integers(vocab)] += 1
-            return [Fraction(int(w), int(weights.sum())) for w in weights]
-
-        return row
-
-    return model(0), model(1)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +84,7 @@ def test_files_of_the_same_name_do_not_meet(folder: Path) -> None:
 
 def test_built_in_names_are_described_and_loaded() -> None:
     """Every built-in that needs no extra loads, claims its rule, and has a description."""
-    assert set(registry.names()) >= {"reference", "reference-block", "naive-redraw", "transformers"}
+    assert set(registry.names()) >= {"reference", "reference-block", "reference-torch", "naive-redraw", "transformers"}
     assert all(registry.names().values())
     for name, rule in {"reference": "token", "reference-block": "block", "naive-redraw": "token"}.items():
         found = registry.load(name)
@@ -257,10 +256,12 @@ def test_a_broken_declaration_passes_as_its_own_error(inside: Path) -> None:
         registry.load("wrong.py:f")
 
 
-@pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed")
-def test_a_missing_extra_says_what_to_install() -> None:
-    """Without its packages the adapter's name says which extra to install."""
+def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its packages the adapter's name says what to install."""
+    monkeypatch.setattr(registry, "find_spec", lambda _: None)
     assert refused("transformers").endswith("pip install torch transformers")
+    for name in ("reference-torch", "reference-torch-block"):
+        assert refused(name) == f"{name} needs torch, not installed here: pip install torch"
 
 
 @pytest.mark.parametrize("name", ["correct", "broken"])
