@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from textwrap import fill
 from typing import Any
 
 from specverify.cases import Case
@@ -27,6 +28,7 @@ ROWS = 20_000
 CALLS = 400  # calls that one pair gets, so that a sampler of one row per call gets so many rows
 CONFIRMING = 4  # times the rows of a pair go to its confirmation, so that what is real is confirmed
 DIAGNOSED = 8  # pairs that the diagnosis looks at: one alone often cannot tell faults apart
+WIDTH = 100
 ANY_POWER = 1 - 1e-9  # a target of total variation that is met wherever anything at all would have been seen
 MAX_VOCAB_SIZE, MAX_DRAFT_TOKENS = 4, 2
 
@@ -198,7 +200,14 @@ class _Search:
         )
         report = Report({**report.document, "diagnosis": diagnosis})
         return RandomPairs(
-            "nonconformant", f"{text}\n\n{report}", len(self.cases), self.samples, None, fault, shown, report
+            "nonconformant",
+            f"{fill(text, WIDTH)}\n\n{report}",
+            len(self.cases),
+            self.samples,
+            None,
+            fault,
+            shown,
+            report,
         )
 
     def _smallest(self, fault: str | None, case: Case, again: Report) -> tuple[Case, Report, str]:
