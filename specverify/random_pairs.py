@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from textwrap import fill
 from typing import Any
 
 from specverify.cases import Case
 from specverify.checking import check
 from specverify.contract import Verifier, as_verifier
+from specverify.counterexample import reproduce
 from specverify.errors import ConfigError
 from specverify.faults import CATALOGUE
+from specverify.plan import plan
 from specverify.reports import Report
 from specverify.shrinking import POWER, shrink
 from specverify.wording import brief
@@ -129,9 +130,8 @@ def check_random_pairs(
     if isinstance(pairs, bool) or not isinstance(pairs, int) or pairs < 1:
         raise ConfigError(f"expected pairs to be an integer of at least 1, got {brief(pairs)}")
     if verifier.tree:
-        return RandomPairs(
-            "not_applicable", f"{verifier.name} verifies trees, and a random pair is one draft per position"
-        )
+        text = f"{verifier.name} verifies trees, and a random pair has one draft per position"
+        return RandomPairs("not_applicable", text)
     rows = samples if samples is not None else min(ROWS, CALLS * (verifier.max_batch or ROWS))
     return _Search(verifier, random_cases(pairs, seed=seed), rows, seed, alpha, alpha / (2 * pairs), target).run()
 
@@ -165,19 +165,19 @@ class _Search:
         return self._unfailing(largest, doubts)
 
     def _check(self, cases: list[Case], times: int = 1, *, stop_early: bool = True) -> Report:
-        return check(
-            self.verifier,
-            cases=cases,
-            seed=self.seed,
-            alpha=self.share,
-            samples=times * self.samples,
-            target=self.target,
-            target_tv=ANY_POWER,
-            stop_early=stop_early,
-        )
+        return check(self.verifier, cases=cases, stop_early=stop_early, **self._options(times))
+
+    def _options(self, times: int) -> dict[str, Any]:
+        return {
+            "seed": self.seed,
+            "alpha": self.share,
+            "samples": times * self.samples,
+            "target": self.target,
+            "target_tv": ANY_POWER,
+        }
 
     def _unfailing(self, largest: float | None, doubts: list[str]) -> RandomPairs:
-        did = f"{self.verifier.name}: {len(self.cases)} random pairs of {self.samples:,} rows each"
+        did = f"{self.verifier.name}: {len(self.cases)} random pairs of up to {self.samples:,} rows each"
         worth = (
             f"an error of total variation {largest:.2g} or more in its output on any one of them would have been "
             f"caught with probability 0.9, a smaller one may have been missed"
@@ -193,44 +193,37 @@ class _Search:
         seen = self._check([_fresh(each) for each in (case, *others)], stop_early=False)
         diagnosis = seen.diagnosis or again.diagnosis
         fault = diagnosis[0]["fault"] if diagnosis else None
-        shown, report, why = self._smallest(fault, case, again)
-        text = (
-            f"{self.verifier.name}: a random pair of target and draft fails: {case.name} of {len(self.cases)}, "
-            f"confirmed on fresh samples. {why}"
-        )
+        shown, report, why = self._smallest(fault) or self._as_found(fault, case, again)
         report = Report({**report.document, "diagnosis": diagnosis})
-        return RandomPairs(
-            "nonconformant",
-            f"{fill(text, WIDTH)}\n\n{report}",
-            len(self.cases),
-            self.samples,
-            None,
-            fault,
-            shown,
-            report,
-        )
+        name = f"{self.verifier.name}: a random pair of target and draft fails"
+        text = fill(f"{name}: {case.name} of {len(self.cases)}, confirmed on fresh samples. {why}", WIDTH)
+        message = f"{text}\n\n{report}"
+        if report.document["counterexample"] is None:
+            line = reproduce(plan(self.verifier, cases=[shown], **self._options(CONFIRMING)), shown)
+            message += f"\n  Reproduce: {line}\n"
+        return RandomPairs("nonconformant", message, len(self.cases), self.samples, None, fault, shown, report)
 
-    def _smallest(self, fault: str | None, case: Case, again: Report) -> tuple[Case, Report, str]:
-        """Give what is shown: a case, the run on it, and why it is this one."""
-        if fault is None:
-            why = "No known fault fits, so that there is no exact law to shrink over: the pair is shown as found."
-            return case, again, why
-        if not CATALOGUE[fault].may_be_of(self.verifier):
-            why = (
-                f"{fault} does not show in the law of a row, so that nothing can be shrunk: the pair is shown as found."
-            )
-            return case, again, why
-        small = shrink(fault, self.verifier, samples=self.samples, alpha=self.alpha)
-        run = partial(check, self.verifier, samples=self.samples, seed=self.seed, alpha=self.alpha, target=self.target)
-        report = None if small is None else run(cases=[small])
-        if small is None or report is None or report.verdict != "nonconformant":
-            why = f"No smaller case showed {fault} with {self.samples:,} rows: the pair is shown as found."
-            return case, again, why
-        why = (
-            f"Below is the smallest case on which {self.samples:,} rows show {fault} with probability {POWER:g}, found "
-            f"among the exact laws of that fault and then run."
+    def _smallest(self, fault: str | None) -> tuple[Case, Report, str] | None:
+        """Shrink over the exact laws of a fault and run the result: the case, its report and what it is; or None."""
+        small = None if fault is None else shrink(fault, self.verifier, samples=self.samples, alpha=self.alpha)
+        if small is None:
+            return None
+        report = check(
+            self.verifier, cases=[small], samples=self.samples, seed=self.seed, alpha=self.alpha, target=self.target
         )
-        return small, report, why
+        rows = f"{self.samples:,} rows show {fault} with probability {POWER:g}"
+        why = f"Below is the smallest case on which {rows}, found among the exact laws of that fault and then run."
+        return (small, report, why) if report.verdict == "nonconformant" else None
+
+    def _as_found(self, fault: str | None, case: Case, again: Report) -> tuple[Case, Report, str]:
+        """Give the pair itself, the report of its confirmation, and why it was not shrunk."""
+        if fault is None:
+            why = "No known fault fits, so that there is no exact law to shrink over"
+        elif CATALOGUE[fault].may_be_of(self.verifier):
+            why = f"No smaller case shows {fault} with {self.samples:,} rows"
+        else:
+            why = f"{fault} does not show in the law of a row, over which pairs are shrunk"
+        return _fresh(case), again, f"{why}: the pair is shown as found."
 
 
 def _fresh(case: Case) -> Case:

@@ -110,7 +110,7 @@ def test_an_unknown_fault_is_not_shrunk() -> None:
     sampler = token_sampler("lenient", accept=lambda p, q: np.minimum(1.0, 1.4 * p / np.maximum(q, 1e-300)))
     found = check_random_pairs(sampler)
     assert (found.verdict, found.fault) == ("nonconformant", None)
-    assert "No known fault fits" in found.message
+    assert "No known fault fits" in " ".join(found.message.split())
     assert found.case is not None
     assert found.case.name.startswith("pair ")
     assert "cases=[specverify.Case.from_" in found.message
@@ -121,7 +121,22 @@ def test_what_is_no_law_is_not_shrunk() -> None:
     fault = next(f.id for f in CATALOGUE.values() if f.shows == "replay" and f.runnable)
     found = check_random_pairs(load(f"fault:{fault}"), pairs=3, samples=2000)
     assert found.verdict == "nonconformant"
-    assert "does not show in the law of a row" in found.message
+    assert "does not show in the law of a row" in " ".join(found.message.split())
+
+
+def test_a_sampler_that_raises_is_reproduced() -> None:
+    """Where a call fails no law is shown, and yet the message has the traceback and the line that runs the pair."""
+
+    @verifier(name="raising")
+    def raising(draft_tokens: Any) -> Any:
+        raise ValueError(f"no kernel for {draft_tokens.shape}")
+
+    found = check_random_pairs(raising, pairs=2, samples=100)
+    assert found.verdict == "nonconformant"
+    assert "no kernel for (" in found.message
+    assert re.search(
+        r"^  Reproduce: specverify.check\(raising, cases=\[specverify.Case.from_", found.message, re.MULTILINE
+    )
 
 
 def test_a_sampler_of_trees_is_not_judged() -> None:
@@ -187,7 +202,7 @@ def test_a_pair_has_its_share_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_shrinking_is_the_same_each_time() -> None:
     """The search among exact laws has no randomness of its own."""
-    first, second = (shrink("K15", load("reference"), samples=SAMPLES) for _ in range(2))
+    first, second = (shrink("K02", load("reference"), samples=SAMPLES) for _ in range(2))
     assert first is not None
     assert second is not None
     assert rows_of(first) == rows_of(second)
