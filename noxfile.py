@@ -97,6 +97,16 @@ def coverage(session: nox.Session) -> None:
 
 
 @nox.session
+def seeds(session: nox.Session) -> None:
+    """Run what is random in the shipped suite, with few rows, under 100 seeds or those given (half an hour)."""
+    session.install("-q", "-e", ".", *_group("test"))
+    suite = ("-q", "properties", "-k", "random_pairs or conformance")
+    few = ("--specverify-samples=4000", "--specverify-target-tv=0.9")
+    for seed in session.posargs or map(str, range(100)):
+        session.run("pytest", *suite, *few, f"--specverify-seed={seed}")
+
+
+@nox.session
 def calibration(session: nox.Session) -> None:
     """Measure error rates of whole suites: 2,000 small ones, 20 quick ones a control and a fault (hours)."""
     session.install("-q", "-e", ".")

@@ -3,7 +3,20 @@
 ``pytest --pyargs specverify.properties`` runs the laws; the strategies also serve property tests of one's own code.
 """
 
+from .numerics import logits, representable, uniforms
 from .profile import reproducible
+from .sampling import SamplingParameters, sampling_parameters
 from .strategies import conditional_tables, distributions, float_pairs, pairs
 
-__all__ = ["conditional_tables", "distributions", "float_pairs", "pairs", "reproducible"]
+__all__ = [
+    "SamplingParameters",
+    "conditional_tables",
+    "distributions",
+    "float_pairs",
+    "logits",
+    "pairs",
+    "representable",
+    "reproducible",
+    "sampling_parameters",
+    "uniforms",
+]

@@ -15,31 +15,44 @@ from hypothesis import strategies as st
 
 from specverify.arrays import FloatArray
 from specverify.cases import Case, Prefix
-from specverify.errors import ConfigError
 
-from .shapes import SIMPLEST_DRAFT, SIMPLEST_TARGET, Relation, Weights, relations, shapes, weights
+from .arguments import at_least, chosen
+from .shapes import (
+    SIMPLEST_DRAFT,
+    SIMPLEST_TARGET,
+    Relation,
+    Shape,
+    Weights,
+    related,
+    relations,
+    shaped,
+    shapes,
+    weights,
+)
 
 __all__ = ["conditional_tables", "distributions", "float_pairs", "pairs"]
 
 Row: TypeAlias = tuple[Fraction, ...]
 
 _LARGEST_TILT: Final = 4.0
+_MOST_TOKENS: Final = 4
 
 
-def distributions(vocab_size: int) -> st.SearchStrategy[Row]:
+def distributions(vocab_size: int, *, kind: str | None = None) -> st.SearchStrategy[Row]:
     """Generate next-token laws with exact probabilities.
-
-    Rows are dense, have zeros, are one-hot, or have several tokens of equal probability.
 
     Args:
         vocab_size: Number V of tokens, 1 or more.
+        kind: "dense"; "sparse", with zeros; "one_hot"; "tied", with tokens of equal probability; "zipf", with
+            probabilities like 1, 1/2, 1/3, ... or their squares; "tailed", all but one token below 2**-22, 2**-126 or
+            2**-1056 (the last are subnormal in float64). Left out, all of these come.
 
     Returns:
         A strategy for tuples of V Fractions >= 0 that sum to 1. Examples shrink towards the row in which token 0 has
         weight 3 and every other token weight 2.
 
     Raises:
-        ConfigError: There would be no tokens.
+        ConfigError: There would be no tokens, or no such kind is known.
 
     Example:
         >>> from hypothesis import find
@@ -47,24 +60,28 @@ def distributions(vocab_size: int) -> st.SearchStrategy[Row]:
         >>> [str(probability) for probability in find(distributions(2), lambda row: True, settings=reproducible)]
         ['3/5', '2/5']
     """
-    return _distributions(_at_least("vocab_size", vocab_size, 1))
+    size = at_least("vocab_size", vocab_size, 1)
+    if kind is None:
+        return _distributions(size)
+    return _shaped(size, chosen("kind", kind, shaped(size)))
 
 
-def pairs(vocab_size: int | None = None) -> st.SearchStrategy[tuple[Row, Row]]:
+def pairs(vocab_size: int | None = None, *, kind: str | None = None) -> st.SearchStrategy[tuple[Row, Row]]:
     """Generate pairs of a target row p and a draft row q over the same tokens.
 
-    The two are independent, equal, the same row with its tokens exchanged (which gives ties between p and q), of
-    disjoint supports, or one support lies strictly within the other.
-
     Args:
-        vocab_size: Number V of tokens, 1 or more; left out, 1 to 4.
+        vocab_size: Number V of tokens, 1 or more; left out, 1 to 4 (2 to 4 of one kind).
+        kind: "independent"; "shaped", each of a kind of ``distributions``; "equal"; "near_equal", a part in ten, in a
+            thousand or in a hundred thousand having moved; "permuted", the same row with its tokens exchanged, which
+            gives ties between p and q; "mirrored", in reverse order. Of two tokens or more also "disjoint" supports,
+            and one support strictly within the other: "target_within", "draft_within". Left out, all of these come.
 
     Returns:
         A strategy for pairs of rows as ``distributions`` generates them. Where more than one token is needed, examples
         shrink towards the two-token example p = (3/5, 2/5), q = (4/5, 1/5).
 
     Raises:
-        ConfigError: There would be no tokens.
+        ConfigError: There would be no tokens, or no such kind is known of so many.
 
     Example:
         >>> from hypothesis import find
@@ -73,23 +90,31 @@ def pairs(vocab_size: int | None = None) -> st.SearchStrategy[tuple[Row, Row]]:
         >>> [str(x) for x in p], [str(x) for x in q]
         (['3/5', '2/5'], ['4/5', '1/5'])
     """
-    return _up_to(4).flatmap(_pairs) if vocab_size is None else _pairs(_at_least("vocab_size", vocab_size, 1))
+    if vocab_size is None:
+        sizes = _between(1 if kind is None else 2, _MOST_TOKENS)
+        return sizes.flatmap(lambda size: pairs(size, kind=kind))
+    size = at_least("vocab_size", vocab_size, 1)
+    return _pairs(size) if kind is None else _of_relation(size, chosen("kind", kind, related(size)))
 
 
-def conditional_tables(*, max_vocab_size: int = 3, max_num_draft_tokens: int = 2) -> st.SearchStrategy[Case]:
+def conditional_tables(
+    *, max_vocab_size: int = 3, max_num_draft_tokens: int = 2, min_vocab_size: int = 1, min_num_draft_tokens: int = 0
+) -> st.SearchStrategy[Case]:
     """Generate cases whose target and draft rows depend on the tokens before them.
 
     Args:
         max_vocab_size: Largest number V of tokens, 1 or more.
         max_num_draft_tokens: Largest draft length G, 0 or more. A table has about V**G rows, and the exact law of a
             rule on it takes about V**(2 G) runs of the rule.
+        min_vocab_size: Smallest number V of tokens, 1 up to the largest.
+        min_num_draft_tokens: Smallest draft length G, 0 up to the largest.
 
     Returns:
         A strategy for exact cases; their description lists the rows. Where more than one token is needed, examples
         shrink towards the two-token example, with rows that ignore the context.
 
     Raises:
-        ConfigError: An argument is too small.
+        ConfigError: An argument is too small, or a smallest size exceeds the largest.
 
     Example:
         >>> from hypothesis import find
@@ -98,9 +123,12 @@ def conditional_tables(*, max_vocab_size: int = 3, max_num_draft_tokens: int = 2
         >>> find(tables, lambda case: case.contextual, settings=reproducible).description
         'p(.): 3/5 2/5; q(.): 4/5 1/5; p(.|0): 3/5 2/5; p(.|1): 3/5 2/5'
     """
-    sizes = _up_to(_at_least("max_vocab_size", max_vocab_size, 1))
-    most = _at_least("max_num_draft_tokens", max_num_draft_tokens, 0)
-    return _tables(sizes, st.sampled_from([*range(1, most + 1), most, 0]))
+    size = at_least("min_vocab_size", min_vocab_size, 1)
+    length = at_least("min_num_draft_tokens", min_num_draft_tokens, 0)
+    sizes = _between(size, at_least("max_vocab_size", max_vocab_size, size))
+    most = at_least("max_num_draft_tokens", max_num_draft_tokens, length)
+    lengths = [*range(max(1, length), most + 1), most, *range(length, 1)]
+    return _tables(sizes, st.sampled_from(lengths))
 
 
 def float_pairs(vocab_size: int | None = None) -> st.SearchStrategy[tuple[FloatArray, FloatArray]]:
@@ -128,14 +156,22 @@ def float_pairs(vocab_size: int | None = None) -> st.SearchStrategy[tuple[FloatA
 
 @cache  # a table draws from the same strategy for every prefix, and making one takes longer than drawing from it
 def _distributions(vocab_size: int) -> st.SearchStrategy[Row]:
-    drawn = st.tuples(weights(vocab_size, SIMPLEST_TARGET), shapes(vocab_size))
+    return _shaped(vocab_size, shapes(vocab_size))
+
+
+def _shaped(vocab_size: int, shape: st.SearchStrategy[Shape]) -> st.SearchStrategy[Row]:
+    drawn = st.tuples(weights(vocab_size, SIMPLEST_TARGET), shape)
     return drawn.map(lambda row: _normalised(row[1](row[0])))
 
 
 @cache
 def _pairs(vocab_size: int) -> st.SearchStrategy[tuple[Row, Row]]:
+    return _of_relation(vocab_size, relations(vocab_size))
+
+
+def _of_relation(vocab_size: int, relation: st.SearchStrategy[Relation]) -> st.SearchStrategy[tuple[Row, Row]]:
     p, q = weights(vocab_size, SIMPLEST_TARGET), weights(vocab_size, SIMPLEST_DRAFT)
-    return st.builds(_related, p, q, relations(vocab_size))
+    return st.builds(_related, p, q, relation)
 
 
 def _related(target: Weights, draft: Weights, relation: Relation) -> tuple[Row, Row]:
@@ -157,9 +193,9 @@ def _scaled(row: Row, tilts: Sequence[float]) -> FloatArray:
     return np.asarray(scaled / scaled.sum(), dtype=np.float64)
 
 
-def _up_to(largest: int) -> st.SearchStrategy[int]:
+def _between(smallest: int, largest: int) -> st.SearchStrategy[int]:
     """Generate sizes: two are the simplest that show anything, and the largest, twice as likely, shows most."""
-    return st.sampled_from([*range(2, largest + 1), largest, 1])
+    return st.sampled_from([*range(max(2, smallest), largest + 1), largest, *range(smallest, 2)])
 
 
 @st.composite
@@ -180,9 +216,3 @@ def _text(prefix: Prefix, target: Mapping[Prefix, Row], draft: Mapping[Prefix, R
     given = f".|{','.join(map(str, prefix))}" if prefix else "."
     rows = (("p", target[prefix]), ("q", draft.get(prefix, ())))
     return "; ".join(f"{name}({given}): {' '.join(map(str, row))}" for name, row in rows if row)
-
-
-def _at_least(name: str, value: int, least: int) -> int:
-    if value < least:
-        raise ConfigError(f"expected {name} >= {least}, got {value}; pass {least} or more")
-    return value

@@ -151,6 +151,8 @@ def _lent(null: FloatArray) -> FloatArray:
 
 
 def _log_ratio(law: FloatArray, null: FloatArray) -> FloatArray:
+    if not np.isfinite(law).all():  # beyond what floats can say: no evidence
+        return np.zeros_like(null)
     with np.errstate(over="ignore"):  # a null of 1e-310: the cap only lowers the evidence
         return np.log((1 - SLIP) * np.minimum(law / null, MOST) + SLIP)
 
@@ -183,7 +185,7 @@ def directions(target: FloatArray, draft: FloatArray) -> list[FloatArray]:
 def _ends(target: FloatArray, draft: FloatArray) -> list[FloatArray]:
     """Give where directions lead to, as weights."""
     residual = np.maximum(target - draft, 0)
-    residual = residual if residual.any() else target
+    residual = residual / residual.max() if residual.any() else target  # products of its entries must not vanish
     token = np.arange(len(target))
     return [
         draft,

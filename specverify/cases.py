@@ -248,6 +248,10 @@ class Case:
             )
         return replace(self, name=name, tree=tree)
 
+    def renamed(self, name: str) -> Case:
+        """Make the same case under another name, from which its random numbers follow: fresh ones."""
+        return replace(self, name=name)
+
     def replace_rows(self, target: Sequence[FloatArray], draft: Sequence[FloatArray]) -> Case:
         """Make the same case with other float rows of the same shapes, such as the law of rounded inputs."""
         p, q = (tuple(frozen(rows) for rows in model) for model in (target, draft))

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 
 from specverify.arrays import FloatArray
+from specverify.case_code import case_code
 from specverify.cases import Case, Prefix, Row
-from specverify.judging import Judgement, ProbeResult
+from specverify.judging import COMBINED, Judgement, ProbeResult
 from specverify.options import Options
+from specverify.plan import Plan
 from specverify.running import CaseRun
 from specverify.views import decode_outcomes
 
-__all__ = ["counterexample"]
+__all__ = ["counterexample", "reproduce"]
 
 Pairs = dict[str, dict[str, tuple[float, float]]]  # by quantity and label: observed and exact
 
@@ -31,9 +33,13 @@ def counterexample(judgement: Judgement) -> dict[str, Any] | None:
         judgement: The judged run.
 
     Returns:
-        The "counterexample" part of the report document; None when no law failed on any one case.
+        The "counterexample" part of the report document: of the smallest case on which a law failed; where only all
+        evidence together proves a fault, of the case with most of it. None when no law failed.
     """
-    failing = [result for result in judgement.results if result.probe.key in judgement.rejected and result.n]
+    counted = [result for result in judgement.results if result.n]
+    failing = [result for result in counted if result.probe.key in judgement.rejected]
+    if counted and not failing and any(judgement.fails(check) for check in COMBINED):
+        failing = [max(counted, key=lambda result: result.log_e)]
     if not failing:
         return None
     stage = judgement.plan.stage
@@ -51,7 +57,7 @@ def counterexample(judgement: Judgement) -> dict[str, Any] | None:
         "draft": case.num_draft_tokens,
         "observed": observed,
         "expected": expected,
-        "reproduce": _reproduce(judgement),
+        "reproduce": reproduce(judgement.plan, case),
     }
 
 
@@ -114,16 +120,28 @@ def _name(token: int) -> str:
     return f"token {token}" if token >= 0 else "nothing"
 
 
-def _reproduce(judgement: Judgement) -> str:
-    """Give the command that repeats the run, or the call where the sampler has no name on the command line."""
-    options = judgement.options
+def reproduce(plan: Plan, case: Case) -> str:
+    """Give the line that shows a failure again.
+
+    Args:
+        plan: The plan of the run.
+        case: The case that shows it; where the cases were given, it alone is run again.
+
+    Returns:
+        A command; or a line of Python, where cases were given or the sampler has no name on the command line.
+    """
+    options = plan.options
     chosen: dict[str, Any] = {"profile": options.profile, "seed": options.seed}
-    defaults = Options.checked(judgement.plan.verifier, profile=options.profile)
+    defaults = Options.checked(plan.verifier, profile=options.profile)
     for name in ("alpha", "target_tv", "require", "samples"):
         if getattr(options, name) != getattr(defaults, name):
             chosen[name] = getattr(options, name)
+    if options.target is not None and not plan.given:
+        given = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in chosen.items())
+        return f"specverify check {shlex.quote(options.target)} {given}"
+    given = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
+    if plan.given:
+        given = f"cases=[{case_code(case) or 'the case ' + repr(case.name)}], {given}"
     if options.target is None:
-        given = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
-        return f"specverify.check({judgement.plan.verifier.name}, {given})"
-    given = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in chosen.items())
-    return f"specverify check {shlex.quote(options.target)} {given}"
+        return f"specverify.check({plan.verifier.name}, {given})"
+    return f"import specverify.registry; print(specverify.check(specverify.registry.load({options.target!r}), {given}))"

@@ -7,6 +7,7 @@ that it passes the level of proof is the normal approximation of that sum over a
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,11 +44,12 @@ class Foreseen:
     rows: float
 
 
-def foresee(plan: Plan) -> list[Foreseen]:
-    """Say of every fault whose law counts in a plan how surely it would be found.
+def foresee(plan: Plan, faults: Sequence[str] | None = None) -> list[Foreseen]:
+    """Say of faults whose laws count in a plan how surely each would be found.
 
     Args:
         plan: A plan; nothing of it is run.
+        faults: Ids of those that are of interest; left out, all.
 
     Example:
         >>> from specverify.plan import plan
@@ -55,15 +57,16 @@ def foresee(plan: Plan) -> list[Foreseen]:
         >>> {f.fault: round(f.power, 3) for f in foresee(plan(load("reference")))}["K02"]
         1.0
     """
-    if not plan.faults:
+    names = tuple(name for name in plan.faults if faults is None or name in faults)
+    if not names:
         return []
-    found = [(run, alternatives(run.case_probes, plan.faults)) for run in plan.runs]
+    found = [(run, alternatives(run.case_probes, names)) for run in plan.runs]
     bits = [_information(run, laws) for run, laws in found]
     means, variances = (np.stack([bit[k] for bit in bits]) for k in (0, 1))  # [cases, H]
     rows = np.array([run.planned.rows for run, _ in found], dtype=np.float64)
     level = _level(plan)
     result = []
-    for h, name in enumerate(plan.faults):
+    for h, name in enumerate(names):
         mean, variance = float(rows @ means[:, h]), float(rows @ variances[:, h])
         best = int(np.argmax(means[:, h]))
         alone = _needed(float(means[best, h]), float(variances[best, h]), level)

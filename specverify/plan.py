@@ -56,6 +56,7 @@ class Plan:
         faults: Ids of the known faults whose laws count as evidence; empty where only some checks were asked for or
             some may fail.
         worker: What makes the calls in a process of its own, where a timeout was asked for; else None.
+        given: Whether the cases are the caller's, in place of the built-in ones.
     """
 
     verifier: Verifier
@@ -65,6 +66,7 @@ class Plan:
     num_checks: int
     faults: tuple[str, ...]
     worker: Worker | None
+    given: bool
 
     @property
     def caller(self) -> Caller:
@@ -149,7 +151,7 @@ def plan(sampler: Callable[..., Any], *, cases: Sequence[Case] | None = None, **
     if asked <= set(CATALOGUE) - _HARD and not any(run.counts for run in runs):
         runs = []  # nothing that was asked for would be tested
     tests = sum(len(run.counts) for run in (*runs, *stage)) + len(stage) * len(dependence)
-    return Plan(verifier, chosen, runs, stage, max(1, tests), _compared(verifier, chosen), worker)
+    return Plan(verifier, chosen, runs, stage, max(1, tests), _compared(verifier, chosen), worker, cases is not None)
 
 
 def _caller(worker: Worker | None) -> Caller:

@@ -4,12 +4,15 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import Phase, find, settings
 
 from specverify.alternatives import MOST, SLIP, alternatives, completed, directions, null_of, score
+from specverify.cases import Case
 from specverify.faults import CATALOGUE
 from specverify.lumping import block_law, rule_law
 from specverify.menu import menu
 from specverify.probes import CaseProbes
+from specverify.properties import pairs, reproducible
 from specverify.reference import RULES, completed_law, outcome_law, token
 
 CASES = {case.name: case for case in menu()}
@@ -120,3 +123,24 @@ def test_the_token_rule_itself_is_no_alternative() -> None:
         if np.abs(probes.outcome_probs(law) - correct).max() < 1e-6:
             same.append(name)
     assert set(same) <= {"K17", "K18", "K21"}
+
+
+@pytest.mark.parametrize("kind", ["near_equal", "mirrored", "shaped"])
+@pytest.mark.parametrize("length", [1, 2])
+def test_evidence_is_a_number_beside_subnormal_probabilities(kind: str, length: int) -> None:
+    """Rows with probabilities of 1e-319 give finite likelihood ratios, for every fault and every direction."""
+    names = tuple(name for name in NAMES if not CATALOGUE[name].plays)
+    pair = find(
+        pairs(3, kind=kind),
+        lambda pair: 0 < float(min(pair[0])) < 1e-310 and pair[0] != pair[1],
+        settings=settings(reproducible, max_examples=2000, phases=[Phase.generate]),
+    )
+    case = Case.from_rows("tail", *pair, num_draft_tokens=length)
+    with np.errstate(all="raise", under="ignore"):
+        found = alternatives(CaseProbes(case, TAU, "token"), names)
+        laws = [CATALOGUE[name].law(case) for name in names]
+        first = [CATALOGUE[name].first_token_law(case.target[0][0], case.draft[0][0]) for name in names]
+    assert np.isfinite(found.output).all()
+    assert np.isfinite(found.directions).all()
+    assert all(law is not None and abs(law.weights.sum() - 1) < 1e-9 for law in laws)
+    assert all(row is not None and abs(row.sum() - 1) < 1e-9 for row in first)

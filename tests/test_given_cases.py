@@ -4,9 +4,13 @@ from fractions import Fraction
 
 import pytest
 
+import specverify
 from specverify import Case, check
+from specverify.case_code import case_code
+from specverify.counterexample import counterexample
 from specverify.errors import ConfigError
 from specverify.judging import Judgement
+from specverify.menu import menu
 from specverify.plan import plan
 from specverify.registry import load
 from specverify.suite import Run
@@ -67,3 +71,60 @@ def test_without_stopping_early_each_check_is_decided_alone() -> None:
         decided.append(Judgement(run)._decided(p_values))
     assert decided == [[True, True], [True, False]]
     assert Fraction(1, 10**6) / 4 < Fraction(33, 10**8) < Fraction(1, 10**6) / 2
+
+
+def test_the_line_that_reproduces_has_the_given_case() -> None:
+    """A command cannot hold a case: the counterexample is reproduced by a line of Python that does, exactly."""
+    thirds = Case.from_rows("thirds", [0.1, 0.2, 0.7], [0.3, 0.3, 0.4], num_draft_tokens=1)
+    found = check(load("naive-redraw"), cases=[thirds], samples=20_000, target="naive-redraw").document
+    line = found["counterexample"]["reproduce"]
+    assert line.startswith("import specverify.registry; print(")
+    again = eval(line.partition("print")[2], {"specverify": specverify}).document
+    assert again["counterexample"]["observed"] == found["counterexample"]["observed"]
+
+
+def test_the_line_of_a_function_has_the_given_case() -> None:
+    """A sampler without a name on the command line stands in the line by its own name."""
+    line = check(load("naive-redraw"), cases=[AB], samples=20_000).document["counterexample"]["reproduce"]
+    assert line.startswith("specverify.check(naive-redraw, cases=[specverify.Case.from_rows('AB', ")
+
+
+def test_evidence_of_all_checks_together_has_a_case() -> None:
+    """Where no check fails alone, the case with most of the evidence is shown."""
+    run = Run(plan(load("fault:K11"), cases=[AB], samples=6_000, seed=1))
+    run.execute()
+    judgement = Judgement(run)
+    assert judgement.verdict == "nonconformant"
+    judgement.rejected = set()  # as if none had failed
+    example = counterexample(judgement)
+    assert example is not None
+    assert example["case"] == "AB"
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        AB,
+        Case.from_rows("floats", [0.1, 0.2, 0.7], [1 / 3, 1 / 3, 1 / 3], num_draft_tokens=2, ragged=True),
+        Case.from_rows("per position", [["1", 0], ["1/3", "2/3"]], [["1/2", "1/2"]], num_draft_tokens=1),
+        Case.from_rows("no draft", ["1/3", "2/3"], [], num_draft_tokens=0),
+        next(case for case in menu() if case.name == "W402"),
+    ],
+    ids=lambda case: case.name,
+)
+def test_a_case_is_written_as_code(case: Case) -> None:
+    """The line that builds a case again gives the same rows, to the last bit."""
+    code = case_code(case)
+    assert code is not None
+    again = eval(code, {"specverify": specverify})
+    assert (again.name, again.ragged, again.exact) == (case.name, case.ragged, case.exact)
+    assert all((a == b).all() for a, b in zip((*again.target, *again.draft), (*case.target, *case.draft), strict=True))
+
+
+def test_what_is_too_large_is_not_written() -> None:
+    """A case of thousands of numbers, or of a tree, has no such line; the one that reproduces names it."""
+    assert case_code(next(case for case in menu() if case.name == "softmax-1024")) is None
+    assert case_code(AB.with_tree(Tree.chain(1), "chain")) is None
+    flat = Case.from_rows("flat", [1 / 1000] * 1000, [0.5, 0.5] + [0.0] * 998, num_draft_tokens=1)
+    line = check(load("naive-redraw"), cases=[flat], samples=20_000).document["counterexample"]["reproduce"]
+    assert "cases=[the case 'flat']" in line

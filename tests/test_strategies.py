@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,22 @@ from hypothesis.strategies import SearchStrategy, integers
 from specverify.cases import Case
 from specverify.errors import ConfigError
 from specverify.faults import CATALOGUE
-from specverify.properties import conditional_tables, distributions, float_pairs, pairs, reproducible
+from specverify.properties import (
+    SamplingParameters,
+    conditional_tables,
+    distributions,
+    float_pairs,
+    logits,
+    pairs,
+    representable,
+    reproducible,
+    sampling_parameters,
+    uniforms,
+)
 from specverify.reference import completed_law, target_law
 
 Row = tuple[Fraction, ...]
+SIMPLEST = (Fraction(3, 5), Fraction(2, 5)), (Fraction(4, 5), Fraction(1, 5))
 search = settings(reproducible, max_examples=1000, phases=[Phase.generate])  # stops at the first find, unshrunk
 
 
@@ -139,3 +152,207 @@ def test_the_profile_of_the_user_is_left_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True, check=True, timeout=60)
     assert done.stdout == "True\n"
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "one_hot", "tied", "zipf", "tailed"])
+def test_a_kind_of_row_is_what_it_says(kind: str) -> None:
+    """Every row of a kind has what the kind promises, and the simplest one is as simple as that allows."""
+    holds: dict[str, Callable[[Row], bool]] = {
+        "dense": lambda row: support(row) == {0, 1, 2},
+        "sparse": lambda row: 1 <= len(support(row)) <= 3,
+        "one_hot": lambda row: len(support(row)) == 1,
+        "tied": lambda row: len({p for p in row if p}) == 1,
+        "zipf": lambda row: row[0] in (2 * row[1], 4 * row[1]) and row[0] in (3 * row[2], 9 * row[2]),
+        "tailed": lambda row: sorted(row)[1] < Fraction(1, 2**22) and len(support(row)) == 3,
+    }
+
+    @reproducible
+    @given(distributions(3, kind=kind))
+    def hold(row: Row) -> None:
+        assert sum(row) == 1
+        assert holds[kind](row)
+
+    hold()
+    if kind == "dense":
+        assert find(distributions(2, kind=kind), lambda row: True, settings=reproducible) == SIMPLEST[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "holds"),
+    [
+        ("independent", lambda p, q: support(p) == support(q) == {0, 1, 2}),
+        ("shaped", lambda p, q: sum(p) == sum(q) == 1),
+        ("equal", lambda p, q: p == q),
+        ("near_equal", lambda p, q: sum(abs(a - b) for a, b in zip(p, q, strict=True)) <= Fraction(2, 10)),
+        ("permuted", lambda p, q: sorted(p) == sorted(q)),
+        ("mirrored", lambda p, q: p == q[::-1]),
+        ("disjoint", lambda p, q: not support(p) & support(q)),
+        ("target_within", lambda p, q: support(p) < support(q)),
+        ("draft_within", lambda p, q: support(p) > support(q)),
+    ],
+)
+def test_a_kind_of_pair_is_what_it_says(kind: str, holds: Callable[[Row, Row], bool]) -> None:
+    """Every pair of a kind has what the kind promises; of the ones that differ, not all are the same."""
+    seen: set[tuple[Row, Row]] = set()
+
+    @reproducible
+    @given(pairs(3, kind=kind))
+    def hold(pair: tuple[Row, Row]) -> None:
+        assert [sum(row) for row in pair] == [1, 1]
+        assert holds(*pair)
+        seen.add(pair)
+
+    hold()
+    assert len(seen) > 20
+    assert any(p != q for p, q in seen) == (kind != "equal")
+
+
+def test_what_shows_something_shrinks_to_the_two_token_example() -> None:
+    """The simplest example of a target and a draft that differ is (3/5, 2/5) and (4/5, 1/5), in every strategy."""
+
+    def differ(pair: tuple[Row, Row]) -> bool:
+        return pair[0] != pair[1]
+
+    assert find(pairs(), differ, settings=reproducible) == SIMPLEST
+    assert find(pairs(2), differ, settings=reproducible) == SIMPLEST
+    assert find(pairs(kind="independent"), differ, settings=reproducible) == SIMPLEST
+    tables = conditional_tables(min_num_draft_tokens=1, max_num_draft_tokens=1)
+    table = find(tables, lambda case: differ((case.target_row(()), case.draft_row(()))), settings=reproducible)
+    assert (table.target_row(()), table.draft_row(())) == SIMPLEST
+    floats = find(float_pairs(), lambda pair: bool((pair[0] != pair[1]).any()), settings=reproducible)
+    assert [row.round(12).tolist() for row in floats] == [[0.6, 0.4], [0.8, 0.2]]
+
+
+def test_a_fault_shrinks_to_the_two_token_example() -> None:
+    """The simplest table on which the naive redraw is lossy is that example, one token drafted, without context."""
+
+    def lossy(case: Case) -> bool:
+        if not case.num_draft_tokens:
+            return False
+        outcomes = CATALOGUE["K02"].exact_law(case.target_row, case.draft_row, case.num_draft_tokens)
+        return completed_law(outcomes, case.target_row, 1) != target_law(case.target_row, 1)
+
+    case = find(conditional_tables(), lossy, settings=reproducible)
+    assert case.num_draft_tokens == 1
+    assert (case.target_row(()), case.draft_row(())) == SIMPLEST
+    assert {case.target_row((x,)) for x in range(2)} == {SIMPLEST[0]}
+
+
+@reproducible
+@given(conditional_tables(min_vocab_size=2, max_vocab_size=3, min_num_draft_tokens=1, max_num_draft_tokens=1))
+def test_tables_keep_their_smallest_sizes(case: Case) -> None:
+    """No table has fewer tokens or drafted tokens than asked for, or more."""
+    assert case.vocab_size in (2, 3)
+    assert case.num_draft_tokens == 1
+
+
+@pytest.mark.parametrize("kind", [None, "sparse", "tailed"])
+def test_logits_are_logarithms_of_a_row(kind: str | None) -> None:
+    """Logits have a finite value, -inf exactly where the row is 0, and give the row back by softmax."""
+    infinite = 0
+
+    @reproducible
+    @given(logits(3, kind=kind))
+    def hold(row: np.ndarray) -> None:
+        nonlocal infinite
+        weights = np.exp(row - row.max())
+        law = weights / weights.sum()
+        assert np.isfinite(row).any()
+        assert not np.isnan(row).any()
+        assert abs(law.sum() - 1) < 1e-12
+        infinite += int(np.isinf(row).any())
+
+    hold()
+    assert (infinite > 0) == (kind != "tailed")
+
+
+@pytest.mark.parametrize(("dtype", "bits"), [("float64", 53), ("float32", 24), ("float16", 11), ("bfloat16", 8)])
+def test_uniforms_lie_on_the_grid_with_its_end_points(dtype: str, bits: int) -> None:
+    """Every uniform is a multiple of 2**-bits below 1, and both ends come."""
+    seen: set[float] = set()
+
+    @reproducible
+    @given(uniforms(dtype))
+    def hold(u: float) -> None:
+        assert 0 <= u < 1
+        assert (Fraction(u) * 2**bits).denominator == 1
+        seen.add(u)
+
+    hold()
+    assert {0.0, 1 - 2.0**-bits} <= seen
+    assert len(seen) > 20
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+def test_representable_rows_are_not_rounded(dtype: str) -> None:
+    """A row of a float type is the same after a cast to that type, and still sums to exactly 1."""
+
+    @reproducible
+    @given(representable(4, dtype))
+    def hold(row: Row) -> None:
+        assert sum(row) == 1
+        assert [Fraction(float(x)) for x in np.array(row, dtype=dtype)] == list(row)
+
+    hold()
+
+
+@reproducible
+@given(representable(4, "bfloat16"))
+def test_representable_rows_of_bfloat16_have_eight_bits(row: Row) -> None:
+    """What NumPy cannot cast: every probability is an odd number of at most eight bits times a power of two."""
+    assert sum(row) == 1
+    assert all(x.numerator < 2**8 and x.denominator <= 2**8 for x in row)
+
+
+@reproducible
+@given(sampling_parameters(3), distributions(3))
+def test_sampling_parameters_make_laws(given_parameters: SamplingParameters, row: Row) -> None:
+    """Whatever the parameters, a row stays an exact law."""
+    law = given_parameters.law(row)
+    assert sum(law) == 1
+    assert all(isinstance(x, Fraction) for x in law)
+
+
+def test_sampling_parameters_of_every_kind_come() -> None:
+    """Greedy and cold, each filter alone and all at once: all are generated."""
+    kinds: list[Callable[[SamplingParameters], bool]] = [
+        lambda given: given == SamplingParameters(),
+        lambda given: given.temperature == 0,
+        lambda given: given.temperature == Fraction(1, 3),
+        lambda given: given.top_k is not None and given.top_p < 1 and given.min_p > 0,
+    ]
+    assert all(find(sampling_parameters(3), kind, settings=search) for kind in kinds)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"temperature": Fraction(2)},
+        {"temperature": Fraction(2, 3)},
+        {"temperature": Fraction(-1)},
+        {"top_k": 0},
+        {"top_p": Fraction(0)},
+        {"min_p": Fraction(3, 2)},
+    ],
+    ids=str,
+)
+def test_parameters_without_an_exact_law_are_refused(wrong: dict[str, Any]) -> None:
+    """p**(1/T) is a fraction for whole 1/T only; every other parameter has its domain."""
+    with pytest.raises(ConfigError, match=r"^expected (temperature|top_k|top_p)"):
+        SamplingParameters(**wrong)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: distributions(2, kind="zip"),
+        lambda: pairs(2, kind="mirror"),
+        lambda: uniforms("float8"),
+        lambda: representable(2, "int8"),
+        lambda: pairs(1, kind="disjoint"),
+    ],
+)
+def test_unknown_kinds_are_refused(make: Callable[[], object]) -> None:
+    """An unknown kind is refused when the strategy is made, in one line that lists the known ones."""
+    with pytest.raises(ConfigError, match=r"^expected (kind|dtype) to be one of "):
+        make()

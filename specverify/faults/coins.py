@@ -34,6 +34,8 @@ def raced_again(p: Array, q: Array) -> Array:
         [0.8214, 0.1786, 0.0]
     """
     rest = np.maximum(p - q, 0)
+    most = rest.max(axis=-1, keepdims=True)
+    rest = rest / np.where(most > 0, most, 1)  # rates may be scaled: of the smallest floats no sum could be divided by
     live = rest > 0
     start = np.where(live, q / np.where(live, rest, 1), 0)
     order = np.argsort(np.where(live, start, np.inf), axis=-1, kind="stable")

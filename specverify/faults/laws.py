@@ -19,6 +19,10 @@ from specverify.trace import Trace
 __all__ = ["Outcomes", "first_token_law", "outcome_law_arrays", "outcomes"]
 
 
+MOST = 1e300
+"""What a ratio is cut at, where its divisor is too small for floats."""
+
+
 class Outcomes(NamedTuple):
     """Every outcome of one round, also those of weight 0.
 
@@ -173,7 +177,9 @@ def _block_stops(edit: BlockEdit, rounds: _Round) -> list[Array]:
     for i in range(n):
         p, q = rounds.at(rounds.rows("target", i), i), rounds.at(rounds.rows("draft", i), i)
         drawn = drawn * q
-        w.append(acceptance(w[i] * p, q) if edit.capped else w[i] * p / np.where(q > 0, q, 1))
+        with np.errstate(over="ignore"):  # by a subnormal q, which is never drafted
+            joint = w[i] * p / np.where(q > 0, q, 1)
+        w.append(acceptance(w[i] * p, q) if edit.capped else np.minimum(joint, MOST))
         rows = (rounds.rows("target", i + 1), rounds.rows("draft", i + 1)) if i + 1 < n else ()
         chances.append(edit.chance(w[-1], *rows) if rows else np.minimum(w[-1], 1))
     law = [edit.replace(w[i], rounds.rows("target", i), rounds.rows("draft", i)) for i in range(n)]
@@ -228,12 +234,13 @@ def _drawn_without(weights: FloatArray, lost: FloatArray, p: FloatArray) -> Floa
     """Sum over the rejected tokens, of mass ``lost``, the law of the weights without that token."""
     heavy = int(weights.argmax())
     others = weights.sum() - weights
-    others[heavy] = weights[:heavy].sum() + weights[heavy + 1 :].sum()  # the one difference that may cancel
+    others[heavy] = 0  # the one difference that may cancel; its part is added apart
     mass = np.divide(lost, others, out=np.zeros_like(lost), where=others > 0)
-    rest = mass.copy()
-    rest[heavy] = 0  # added apart, for the same reason
-    law = weights * (rest.sum() - rest)
-    law += mass[heavy] * np.where(np.arange(len(weights)) == heavy, 0, weights)
+    law = weights * (mass.sum() - mass)
+    light = np.where(np.arange(len(weights)) == heavy, 0, weights)
+    others[heavy] = light.sum()
+    if others[heavy] > 0:
+        law += lost[heavy] * (light / others[heavy])  # in this order: the rest may be subnormal
     return np.asarray(law + lost[others <= 0].sum() * p)
 
 

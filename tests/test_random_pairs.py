@@ -1,0 +1,226 @@
+"""Random pairs pass for every correct sampler, and a faulty one is shown by a small case that its exact laws give."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from samplers import CONTROLS, token_sampler
+
+import specverify
+from specverify.cases import Case
+from specverify.contract import verifier
+from specverify.errors import ConfigError
+from specverify.faults import CATALOGUE
+from specverify.random_pairs import RandomPairs, check_random_pairs, random_cases
+from specverify.registry import load
+from specverify.shrinking import POWER, power, shrink
+
+SAMPLES = 20_000
+V2, V3 = (2, 1), (3, 1)
+SMALLEST = {
+    "K02": V2,
+    "K03a": V2,
+    "K04": V3,
+    "K05": V3,
+    "K07": V2,
+    "K11b": V2,
+    "K12": V3,
+    "K14": V2,
+    "Q01": V2,
+    "K15": (2, 2),
+    "K31": V2,
+    "K27c": (2, 2),
+}
+"""Tokens and drafted tokens of the smallest case that can show a fault: one residual cell hides K04, K05 and K12, and
+one drafted token hides K15 and K27c."""
+
+
+def rows_of(case: Case) -> dict[str, list[str]]:
+    """Return the first rows of a case as text."""
+    return {"p": [str(x) for x in case.target_row(())], "q": [str(x) for x in case.draft_row(())]}
+
+
+@pytest.fixture(scope="module")
+def naive() -> RandomPairs:
+    """Try the naive redraw on random pairs."""
+    return check_random_pairs(load("naive-redraw"), target="naive-redraw")
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_a_correct_sampler_passes(name: str) -> None:
+    """A control, unusual or not, fails on no random pair; false alarms at 1e-10 whatever the seed."""
+    found = check_random_pairs(CONTROLS[name], pairs=4, samples=1000, alpha=1e-10)
+    assert (found.verdict, found.pairs, found.samples, found.case) == ("conformant", 4, 1000, None)
+    assert found.detectable_tv is not None
+    assert 0.1 < found.detectable_tv < 0.4
+    assert f"{found.detectable_tv:.2g} or more in its output" in found.message, "a pass says what it is worth"
+
+
+def test_a_sampler_of_one_row_per_call_gets_few_rows() -> None:
+    """Rows are bounded by calls, and the message states the larger error that may have been missed."""
+    found = check_random_pairs(CONTROLS["lists"], pairs=2)
+    assert (found.verdict, found.samples) == ("conformant", 400)
+    assert found.detectable_tv is not None
+    assert found.detectable_tv > 0.15
+    assert "a smaller one may have been missed" in found.message
+
+
+@pytest.mark.parametrize("fault", SMALLEST)
+def test_a_fault_is_shown_by_a_small_case(fault: str) -> None:
+    """A sampler with a known fault fails, is named, and is shown on at most three tokens and two drafted tokens.
+
+    All is evidence beyond 1e-20 on some of the pairs, so that the miss rate of any seed is far below 1e-9.
+    """
+    found = check_random_pairs(load(f"fault:{fault}"), target=f"fault:{fault}", pairs=20)
+    assert (found.verdict, found.fault) == ("nonconformant", fault)
+    assert found.case is not None
+    assert (found.case.vocab_size, found.case.num_draft_tokens, found.case.exact) == (*SMALLEST[fault], True)
+    assert power(fault, found.case, load(f"fault:{fault}"), samples=SAMPLES) >= POWER
+    assert found.report is not None
+    example = found.report.document["counterexample"]
+    assert example["observed"] != example["expected"]
+    assert found.message.startswith(f"fault:{fault}: a random pair of target and draft fails")
+
+
+def test_the_naive_redraw_is_shown_by_the_two_token_example(naive: RandomPairs) -> None:
+    """The counterexample is the simplest pair there is, with observed numbers next to the exact ones."""
+    assert naive.case is not None
+    assert rows_of(naive.case) == {"p": ["3/5", "2/5"], "q": ["4/5", "1/5"]}
+    assert not naive.case.contextual
+    assert naive.report is not None
+    example = naive.report.document["counterexample"]
+    assert example["expected"]["first token"] == pytest.approx({"token 0": 0.6, "token 1": 0.4})
+    assert example["observed"]["first token"]["token 0"] == pytest.approx(0.72, abs=0.08)  # seven standard deviations
+    assert "redraws from the target" in naive.message
+
+
+def test_the_line_reproduces_the_counts(naive: RandomPairs) -> None:
+    """What follows "Reproduce:" is one line of Python that shows the same numbers again."""
+    line = re.search(r"Reproduce: import specverify.registry; print\((.*)\)$", naive.message, re.MULTILINE)
+    assert line is not None
+    again = eval(line[1], {"specverify": specverify})
+    assert naive.report is not None
+    for part in ("observed", "expected"):
+        assert again.document["counterexample"][part] == naive.report.document["counterexample"][part]
+
+
+def test_an_unknown_fault_is_not_shrunk() -> None:
+    """Where no known fault fits, the pair is shown as found, and the message says why."""
+    sampler = token_sampler("lenient", accept=lambda p, q: np.minimum(1.0, 1.4 * p / np.maximum(q, 1e-300)))
+    found = check_random_pairs(sampler)
+    assert (found.verdict, found.fault) == ("nonconformant", None)
+    assert "No known fault fits" in " ".join(found.message.split())
+    assert found.case is not None
+    assert found.case.name.startswith("pair ")
+    assert "cases=[specverify.Case.from_" in found.message
+
+
+def test_what_is_no_law_is_not_shrunk() -> None:
+    """A fault of replay has no law of its own; the message says so."""
+    fault = next(f.id for f in CATALOGUE.values() if f.shows == "replay" and f.runnable)
+    found = check_random_pairs(load(f"fault:{fault}"), pairs=3, samples=2000)
+    assert found.verdict == "nonconformant"
+    assert "does not show in the law of a row" in " ".join(found.message.split())
+
+
+def test_a_sampler_that_raises_is_reproduced() -> None:
+    """Where a call fails no law is shown, and yet the message has the traceback and the line that runs the pair."""
+
+    @verifier(name="raising")
+    def raising(draft_tokens: Any) -> Any:
+        raise ValueError(f"no kernel for {draft_tokens.shape}")
+
+    found = check_random_pairs(raising, pairs=2, samples=100)
+    assert found.verdict == "nonconformant"
+    assert "no kernel for (" in found.message
+    assert re.search(
+        r"^  Reproduce: specverify.check\(raising, cases=\[specverify.Case.from_", found.message, re.MULTILINE
+    )
+
+
+def test_a_sampler_of_trees_is_not_judged() -> None:
+    """A verifier of trees takes no pairs: it is told so, and is not called conformant."""
+    found = check_random_pairs(load("reference-rrs"))
+    assert (found.verdict, found.pairs) == ("not_applicable", 0)
+    assert "verifies trees" in str(found)
+
+
+def test_a_sampler_that_emits_nothing_is_not_called_conformant() -> None:
+    """Where nothing of the sampler's was tested, the answer is inconclusive."""
+
+    @verifier
+    def silent(draft_tokens: Any) -> tuple[Any, Any]:
+        return np.zeros(len(draft_tokens), dtype=int), np.full(len(draft_tokens), -1)
+
+    found = check_random_pairs(silent, pairs=3, samples=500)
+    assert found.verdict == "inconclusive"
+    assert "no token was emitted" in found.message
+
+
+def test_a_failure_that_does_not_come_again_is_inconclusive() -> None:
+    """A sampler that is wrong in its first calls alone fails once, which is neither a proof nor a pass."""
+    calls: list[int] = []
+
+    @verifier(rule="token", readonly=True)
+    def warming_up(draft_tokens: Any, draft_probs: Any, target_probs: Any) -> Any:
+        calls.append(len(draft_tokens))
+        wrong = sum(calls) < 20_000
+        accept = (lambda p, _: np.ones_like(p)) if wrong else None
+        right = token_sampler() if accept is None else token_sampler(accept=accept)
+        return right.function(draft_tokens, draft_probs, target_probs, np.random.randint(2**31))  # noqa: NPY002
+
+    found = check_random_pairs(warming_up, pairs=4)
+    assert found.verdict == "inconclusive"
+    assert "did not fail again" in found.message
+
+
+def test_cases_follow_the_seed() -> None:
+    """The same seed draws the same cases, another seed others; all are different and named in turn."""
+    drawn, same, others = (random_cases(20, seed=seed) for seed in (1, 1, 2))
+    texts = [case.description for case in drawn]
+    assert texts == [case.description for case in same] != [case.description for case in others]
+    assert len(set(texts)) == 20
+    assert [case.name for case in drawn] == [f"pair {number}" for number in range(1, 21)]
+    assert {case.vocab_size for case in drawn} >= {2, 4}
+    assert any(case.num_draft_tokens == 2 for case in drawn)
+
+
+def test_a_pair_has_its_share_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs share one half of alpha, and confirmations the other: each run gets alpha / (2 pairs)."""
+    levels: list[float] = []
+    check = specverify.check
+
+    def recorded(*args: Any, **options: Any) -> Any:
+        levels.append(options["alpha"])
+        return check(*args, **options)
+
+    monkeypatch.setattr("specverify.random_pairs.check", recorded)
+    check_random_pairs(load("reference"), pairs=5, samples=500, alpha=1e-3)
+    assert levels == [1e-4] * 5
+
+
+def test_shrinking_is_the_same_each_time() -> None:
+    """The search among exact laws has no randomness of its own."""
+    first, second = (shrink("K02", load("reference"), samples=SAMPLES) for _ in range(2))
+    assert first is not None
+    assert second is not None
+    assert rows_of(first) == rows_of(second)
+    assert first.target_row(()) != first.draft_row(())
+
+
+def test_a_fault_that_no_small_case_shows_is_not_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lost tail needs thousands of tokens, and a shared draft coin a sampler that drafts."""
+    monkeypatch.setattr("specverify.shrinking.SIZES", ((2, 1), (3, 1)))
+    assert shrink("K18", load("reference"), samples=SAMPLES) is None
+    assert shrink("K14", load("reference"), samples=SAMPLES) is None
+    two_tokens = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
+    assert power("K14", two_tokens, load("fault:K14"), samples=SAMPLES) > POWER
+    assert power("K14", two_tokens, load("reference"), samples=SAMPLES) == 0
+
+
+@pytest.mark.parametrize("pairs", [0, -1, 2.5, True])
+def test_a_wrong_number_of_pairs_is_refused(pairs: Any) -> None:
+    """One line says what was expected."""
+    with pytest.raises(ConfigError, match=r"^expected pairs to be an integer of at least 1, got "):
+        check_random_pairs(load("reference"), pairs=pairs)
