@@ -8,7 +8,6 @@ import numpy as np
 from hypothesis import strategies as st
 
 from specverify.arrays import FloatArray
-from specverify.randomness import GRID_BITS
 
 from .arguments import chosen
 from .strategies import distributions
@@ -16,6 +15,7 @@ from .strategies import distributions
 __all__ = ["logits", "representable", "uniforms"]
 
 _LARGEST_SHIFT: Final = 50.0
+_BITS: Final = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11}  # of the significand
 
 
 def logits(vocab_size: int, *, kind: str | None = None) -> st.SearchStrategy[FloatArray]:
@@ -60,7 +60,7 @@ def uniforms(dtype: str = "float64") -> st.SearchStrategy[float]:
         >>> find(uniforms("bfloat16"), lambda u: u > 0.5, settings=reproducible)
         0.50390625
     """
-    bits = chosen("dtype", dtype, GRID_BITS)
+    bits = chosen("dtype", dtype, _BITS)
     last = 2**bits - 1
     return st.one_of(st.integers(0, last), st.sampled_from((0, last))).map(lambda step: step * 2.0**-bits)
 
@@ -85,7 +85,7 @@ def representable(vocab_size: int, dtype: str) -> st.SearchStrategy[tuple[Fracti
         >>> [str(x) for x in find(representable(2, "bfloat16"), lambda row: True, settings=reproducible)]
         ['77/128', '51/128']
     """
-    steps = 2 ** chosen("dtype", dtype, GRID_BITS)
+    steps = 2 ** chosen("dtype", dtype, _BITS)
     return distributions(vocab_size).map(lambda row: _on_grid(row, steps))
 
 

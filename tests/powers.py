@@ -91,7 +91,7 @@ def single(setting: tuple[int, int]) -> tuple[str, bool]:
     cellwise = (
         f"| {cells} | {events:,} | {fixed:.4f} | {np.mean(rejected):.3f} | {anytime:.4f} | {np.mean(proved):.3f} |"
     )
-    return cellwise, min(np.mean(rejected), np.mean(proved)) > PROMISED - LACK
+    return cellwise, bool(min(np.mean(rejected), np.mean(proved)) > PROMISED - LACK)
 
 
 def power_of(fault: str, rows: int) -> float:
