@@ -1,7 +1,26 @@
 """The report of a run: one versioned document, and the views of it that people read."""
 
+from .compare import compare
 from .document import SCHEMA_VERSION, Report
+from .forms import FORMS, Form, save
+from .junit import junit
+from .markdown import markdown
 from .terminal import render, wants_color
 from .text import entries, hanging, scientific, table
 
-__all__ = ["SCHEMA_VERSION", "Report", "entries", "hanging", "render", "scientific", "table", "wants_color"]
+__all__ = [
+    "FORMS",
+    "SCHEMA_VERSION",
+    "Form",
+    "Report",
+    "compare",
+    "entries",
+    "hanging",
+    "junit",
+    "markdown",
+    "render",
+    "save",
+    "scientific",
+    "table",
+    "wants_color",
+]
