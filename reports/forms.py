@@ -38,6 +38,16 @@ class Form:
     write: Callable[[Document], str]
     compare: Callable[[Sequence[Document], Sequence[str]], str] | None = None
 
+    def comparison(self, documents: Sequence[Document], sources: Sequence[str]) -> str:
+        """Give the text that compares several reports.
+
+        Raises:
+            ConfigError: this form has none.
+        """
+        if self.compare is None:
+            raise ConfigError(f"expected a form that compares reports, got {self.what}; take HTML or Markdown")
+        return self.compare(documents, sources)
+
 
 def save(text: str, path: str | Path) -> None:
     """Write text to a UTF-8 file; a file that cannot be written whole is not left behind.
