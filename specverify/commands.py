@@ -61,7 +61,7 @@ def _report(arguments: argparse.Namespace) -> int:
     """Show a stored report as text, or write it in other forms."""
     from specverify.reports import Report, render, wants_color
 
-    places = destinations(arguments)
+    places = destinations(arguments, sources=[arguments.file])
     document = Report.read(arguments.file).document
     deliver(places, lambda form: form.write(document), sys.stdout)
     if not places:
@@ -73,7 +73,7 @@ def _compare(arguments: argparse.Namespace) -> int:
     """Show stored reports side by side as text, or write the comparison in other forms."""
     from specverify.reports import Report, compare
 
-    places = destinations(arguments)
+    places = destinations(arguments, sources=arguments.files)
     documents = [Report.read(file).document for file in arguments.files]
     deliver(places, lambda form: form.comparison(documents, arguments.files), sys.stdout)
     if not places:

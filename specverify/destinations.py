@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -20,17 +21,18 @@ STDOUT: Final = "-"
 """What is given in place of a path for standard output."""
 
 
-def destinations(arguments: argparse.Namespace) -> dict[str, str]:
+def destinations(arguments: argparse.Namespace, *, sources: Sequence[str] = ()) -> dict[str, str]:
     """Give the path of every form that was asked for.
 
     Args:
         arguments: what was typed, with the path, or None, under the name of each form.
+        sources: files that are read, and so may not be written.
 
     Returns:
         name of the form to path, in the order of ``FORMS``.
 
     Raises:
-        ConfigError: A path cannot be written to, or is given for two forms.
+        ConfigError: A path cannot be written to, is given twice, or is that of a source.
 
     Example:
         >>> destinations(argparse.Namespace(html="-", json=None))
@@ -40,13 +42,13 @@ def destinations(arguments: argparse.Namespace) -> dict[str, str]:
 
     typed = {form: getattr(arguments, form, None) for form in FORMS}
     places = {form: path for form, path in typed.items() if path is not None}
+    taken = {realpath(source) for source in sources}
     for form, path in places.items():
-        twice = [other for other, same in places.items() if same == path and other != form]
-        if twice:
+        if realpath(path) in taken:
             raise ConfigError(
-                f"expected a place of its own for each form, got {brief(path)} for --{form} and --{twice[0]}; "
-                f"name another file for one of them"
+                f"expected a file of its own for --{form}, got {brief(path)}, which is in use; name another one"
             )
+        taken.add(realpath(path))
         _require_writable(path)
     return places
 
