@@ -1,12 +1,13 @@
 """Ten reports fit one screen: what is compared is short in the matrix and in full in the key below it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from .comparison import ABSENT, Column, Row, columns_of, rows_of
 from .markdown import SIGNS, VERDICT_SIGNS
 from .markup import Section, code, escaped, fitted, row
+from .summary import Document
 from .text import breadth, columns, squeezed, wrap
 
 __all__ = ["compare", "compare_markdown"]
@@ -30,8 +31,6 @@ _LEGEND: Final = (
     "ok passed, FAIL failed, ERROR the check broke, open not decided, n/a not applicable, known listed as a known "
     "failure, blank not in that report"
 )
-
-Document = Mapping[str, Any]
 
 
 def compare(documents: Sequence[Document], sources: Sequence[str]) -> str:

@@ -1,10 +1,11 @@
 """The matrix of samplers by checks as one page: no script, nothing from the network, readable in light and dark."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import resources
-from typing import Any, Final
+from typing import Final
 
 from .comparison import ABSENT, columns_of, rows_of
+from .summary import Document
 from .text import squeezed
 
 __all__ = ["compare_html"]
@@ -19,8 +20,6 @@ _STATUSES: Final = {
     "known_failure": ("k", "known failure"),
     ABSENT: ("", "not in that report"),
 }
-
-Document = Mapping[str, Any]
 
 
 def compare_html(documents: Sequence[Document], sources: Sequence[str]) -> str:

@@ -4,13 +4,13 @@ Columns are reports and rows are checks. A column is told by its number, since n
 twice; the key says what each number stands for.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from specverify.wording import printable
 
-from .phrases import presentable
+from .summary import Document, shown
 from .text import number
 
 __all__ = ["ABSENT", "Column", "Row", "columns_of", "rows_of"]
@@ -26,8 +26,6 @@ _FACTS: Final = {
     "specverify": "version that wrote the report",
 }
 _ANSWERS: Final = {True: "yes", False: "no", None: "open"}
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ def columns_of(documents: Sequence[Document], sources: Sequence[str]) -> list[Co
         []
     """
     pairs = enumerate(zip(documents, sources, strict=True), start=1)
-    return [Column(place, presentable(document), printable(source)) for place, (document, source) in pairs]
+    return [Column(place, shown(document), printable(source)) for place, (document, source) in pairs]
 
 
 def rows_of(columns: Sequence[Column]) -> Iterator[Row]:

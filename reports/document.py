@@ -15,7 +15,7 @@ from .terminal import render
 
 __all__ = ["SCHEMA_VERSION", "Report"]
 
-SCHEMA_VERSION: Final = "1.0"
+SCHEMA_VERSION: Final = "1.1"
 """The form that this version writes, described by ``report.schema.json`` beside this file."""
 
 _MARKS: Final = ("schema_version", "tool", "sampler", "verdict", "checks")

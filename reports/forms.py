@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from specverify.errors import ConfigError
 from specverify.wording import brief
@@ -14,10 +14,9 @@ from .compare import compare_markdown
 from .compare_page import compare_html
 from .junit import junit
 from .markdown import markdown
+from .summary import Document
 
 __all__ = ["FORMS", "Form", "save"]
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -5,22 +5,20 @@ report actions share. Checks are not timed one by one, since all are answered by
 """
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 from xml.etree import ElementTree
 
 from specverify.wording import printable
 
-from .phrases import FAILED, cells, figures, headline, presentable
+from .phrases import cells, figures
+from .summary import FAILED, Document, claim, shown
 from .terminal import render
 
 __all__ = ["junit"]
 
 _VERDICT: Final = "SV-ALL-001"  # its test case also stands for the verdict, as it does under pytest
 _NO_XML: Final = re.compile("[\ufffe\uffff]")  # of the characters that XML lacks, those that printable leaves
-
-Document = Mapping[str, Any]
 
 
 def junit(document: Document) -> str:
@@ -42,16 +40,16 @@ def junit(document: Document) -> str:
         True
     """
     text = render(document)
-    document = presentable(document)
+    document = shown(document)
     root = ElementTree.Element("testsuites")
     suite = ElementTree.SubElement(root, "testsuite")
     _add_properties(suite, document)
-    speaker = _speaker(document)
+    speaker, doubt = _speaker(document), f"INCONCLUSIVE{claim(document)}"
     for check in document["checks"]:
         case = ElementTree.SubElement(
             suite, "testcase", classname=_xml(document["sampler"]["name"]), name=_xml(check["id"]), time="0"
         )
-        _add_outcome(case, check, document["verdict"], headline(document) if check["id"] == speaker else "")
+        _add_outcome(case, check, document["verdict"], doubt if check["id"] == speaker else "")
     _add_text(suite, "system-out", text)
     _set_totals(suite, document)
     ElementTree.indent(root)

@@ -3,11 +3,12 @@
 The text is for the step summary of GitHub: tables and HTML elements that GitHub keeps, nothing that it strips.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from .markup import LIMIT, Section, code, escaped, fenced, fitted, row
-from .phrases import FAILED, cells, facts, figures, headline, law, p_value, presentable, quantities, suspects
+from .phrases import cells, figures, law, p_value, quantities, suspects
+from .summary import FAILED, Document, claim, facts, shown
 from .text import number
 
 __all__ = ["SIGNS", "VERDICT_SIGNS", "markdown"]
@@ -25,8 +26,6 @@ SIGNS: Final = {
 
 _COLUMNS: Final = ("", "check", "status", "worst case", "n", "p", "log10 E", "detectable TV")
 
-Document = Mapping[str, Any]
-
 
 def markdown(document: Document, *, limit: int = LIMIT) -> str:
     """Write a report for the step summary of a GitHub workflow.
@@ -43,7 +42,7 @@ def markdown(document: Document, *, limit: int = LIMIT) -> str:
         >>> FORMS["markdown"].write is markdown
         True
     """
-    document = presentable(document)
+    document = shown(document)
     return fitted(
         [
             _verdict(document),
@@ -61,9 +60,8 @@ def markdown(document: Document, *, limit: int = LIMIT) -> str:
 def _verdict(document: Document) -> Section:
     name, sign = document["sampler"]["name"], VERDICT_SIGNS[document["verdict"]]
     lines = [f"- **{label}:** {escaped(text)}\n" for label, text in facts(document).items()]
-    return Section(
-        f"## {sign} {code(name, len(name))}\n\n**Verdict:** {escaped(headline(document))}\n\n", lines, "facts"
-    )
+    verdict = escaped(f"{document['verdict'].upper()}{claim(document)}")
+    return Section(f"## {sign} {code(name, len(name))}\n\n**Verdict:** {verdict}\n\n", lines, "facts")
 
 
 def _section(title: str, items: Sequence[str], name: str) -> Section:

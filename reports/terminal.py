@@ -4,18 +4,17 @@ Every view here is made from the report document alone, so that a stored report 
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, TextIO
+from collections.abc import Sequence
+from typing import Final, TextIO
 
-from .phrases import FAILED, cells, facts, figures, headline, law, p_value, presentable, quantities, suspects
+from .phrases import cells, figures, law, p_value, quantities, suspects
+from .summary import FAILED, Document, claim, facts, shown
 from .text import columns, number, wrap
 
 __all__ = ["render", "wants_color"]
 
 _COLORS: Final = {"conformant": "32", "nonconformant": "31", "inconclusive": "33"}
 _SHOWN_FAILURES: Final = 3
-
-Document = Mapping[str, Any]
 
 
 def render(document: Document, *, verbose: bool = False, color: bool = False) -> str:
@@ -30,7 +29,7 @@ def render(document: Document, *, verbose: bool = False, color: bool = False) ->
         lines joined by newlines, with one at the end. Control characters are escaped and endless text is cut; the
         document has all of it.
     """
-    document = presentable(document)
+    document = shown(document)
     sections = [
         _headline(document, color),
         _diagnosis(document["diagnosis"]),
@@ -52,7 +51,7 @@ def wants_color(stream: TextIO | None) -> bool:
 
 def _headline(document: Document, color: bool) -> list[str]:
     verdict = document["verdict"]
-    lines = wrap(f"{document['sampler']['name']}: {headline(document)}")
+    lines = wrap(f"{document['sampler']['name']}: {verdict.upper()}{claim(document)}")
     if color:
         lines[0] = lines[0].replace(verdict.upper(), f"\033[1;{_COLORS[verdict]}m{verdict.upper()}\033[0m", 1)
     return lines
