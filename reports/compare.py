@@ -105,7 +105,7 @@ def compare_markdown(documents: Sequence[Document], sources: Sequence[str]) -> s
     title = f"## Comparison of {len(reports)} report{'' if len(reports) == 1 else 's'}\n\n"
     table = f"{row(head)}\n{row(['---'] * len(head))}\n"
     lines = [f"{row([_named(entry), *map(partial(_sign, entry), entry.cells)])}\n" for entry in rows_of(reports)]
-    key = [f"- ({r.number}) {code(r.name)} {escaped(r.details)}, {code(r.source)}\n" for r in reports]
+    key = [f"- ({r.number}) {_full(r.name)} {escaped(r.details)}, {_full(r.source)}\n" for r in reports]
     legend = ", ".join(f"{sign} {status.replace('_', ' ')}" for status, sign in SIGNS.items())
     return fitted(
         [Section(title + table, lines, "rows"), Section("\n", key, "reports"), Section(f"\n{legend}\n", [], "")]
@@ -116,6 +116,10 @@ def _short(report: Column) -> str:
     return code(squeezed(report.name, _MARKDOWN_NAME))
 
 
+def _full(text: str) -> str:
+    return code(text, len(text))
+
+
 def _named(entry: Row) -> str:
     return f"**{escaped(entry.name)}** {escaped(entry.title)}"
 
@@ -123,4 +127,4 @@ def _named(entry: Row) -> str:
 def _sign(entry: Row, text: str) -> str:
     if entry.is_check:
         return SIGNS.get(text, "")
-    return f"{VERDICT_SIGNS[text]} {text}" if entry.name == "verdict" else escaped(text, _MARKDOWN_NAME)
+    return f"{VERDICT_SIGNS[text]} {text}" if entry.name == "verdict" else escaped(squeezed(text, _MARKDOWN_NAME))

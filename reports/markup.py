@@ -15,13 +15,16 @@ __all__ = ["LIMIT", "Section", "code", "escaped", "fenced", "fitted", "row"]
 LIMIT: Final = 1024 * 1024 - 1024
 """Bytes that a document may have: what GitHub takes, less a little for what else is in the same summary."""
 
-_TEXT: Final = 4000
 _NOTE: Final = 200  # bytes that the note of a cut section may take
-_STRUCTURE: Final = re.compile(r"[\\`*_{}\[\]<>&#~|@$]|:(?=\S)|(?<=www)\.", re.IGNORECASE)
+_SPECIAL: Final = re.compile(
+    r"(?P<reference>[@#](?=\w)|:(?=[\w+-]+:))"  # GitHub makes people, issues and emoji of what follows
+    r"|[\\`*_{}\[\]<>&#~|@$]|:(?=\S)|(?<=www)\.",
+    re.IGNORECASE,
+)
 _INDENT: Final = re.compile(r"(?<=\n) +")
 
 
-def escaped(text: str, limit: int = _TEXT) -> str:
+def escaped(text: str) -> str:
     """Write foreign text so that Markdown shows it as it is, in one line of the source.
 
     What has a meaning in Markdown or HTML becomes a character reference, which never has one. Block structure needs no
@@ -29,16 +32,20 @@ def escaped(text: str, limit: int = _TEXT) -> str:
 
     Args:
         text: any text.
-        limit: characters after which it is cut.
 
     Example:
         >>> escaped("a|b <i>")
         'a&#124;b &#60;i&#62;'
     """
-    shown = clip(printable(text.strip(), lines=True), limit)
-    shown = _STRUCTURE.sub(lambda found: f"&#{ord(found[0])};", shown)
+    shown = _SPECIAL.sub(_harmless, printable(text.strip(), lines=True))
     shown = _INDENT.sub(lambda found: "&nbsp;" * len(found[0]), shown)
     return shown.replace("\n", "<br>").replace("\t", " ")
+
+
+def _harmless(found: re.Match[str]) -> str:
+    """Write a character as a reference, in an element of its own where it must not meet the letters after it."""
+    reference = f"&#{ord(found[0])};"
+    return f"<span>{reference}</span>" if found["reference"] else reference
 
 
 def code(text: str, limit: int = 100) -> str:
@@ -48,7 +55,7 @@ def code(text: str, limit: int = 100) -> str:
         >>> code("naive|redraw")
         '<code dir="auto">naive&#124;redraw</code>'
     """
-    return f'<code dir="auto">{escaped(text, limit)}</code>'
+    return f'<code dir="auto">{escaped(clip(text, limit))}</code>'
 
 
 def fenced(text: str) -> str:
@@ -59,7 +66,7 @@ def fenced(text: str) -> str:
         '```\nspecverify check a\n```'
     """
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-    return f"{fence}\n{clip(printable(text), _TEXT)}\n{fence}"
+    return f"{fence}\n{printable(text)}\n{fence}"
 
 
 def row(cells: Iterable[str]) -> str:
