@@ -14,7 +14,7 @@ import pytest
 from specverify.cli import main
 from specverify.config import read_known_failures
 from specverify.errors import ConfigError, SamplerLoadError
-from specverify.reports import Report
+from specverify.reports import FORMS, Report, render
 
 DATA = Path(__file__).parent / "data"
 Engine = types.SimpleNamespace
@@ -132,6 +132,36 @@ def test_an_unwritable_report_is_found_before_the_run(
     assert "cannot write the report" in capsys.readouterr().err
     assert main(["check", "refrence", "--json", str(tmp_path / "report.json")]) == 2
     assert not (tmp_path / "report.json").exists()
+
+
+@pytest.mark.usefixtures("engine")
+def test_every_form_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The files hold what the report says in each form; the text on the terminal stays."""
+    document = Report.read(DATA / "conformant.json").document
+    files = {form: tmp_path / f"report.{form}" for form in ("json", "markdown", "junit")}
+    assert main(["check", "reference", *(f"--{form}={file}" for form, file in files.items())]) == 0
+    for form, file in files.items():
+        assert file.read_text(encoding="utf-8") == FORMS[form].write(document)
+    assert capsys.readouterr().out == render(document)
+    assert main(["check", "reference", "--markdown", "-"]) == 0
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == (FORMS["markdown"].write(document), render(document))
+
+
+def test_no_form_is_written_in_vain(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A place that cannot be written to ends before the run; where one fails after it, the verdict is told."""
+    for form in FORMS:
+        assert main(["check", "reference", f"--{form}", str(tmp_path / "none" / "file")]) == 2
+    assert engine.options is None
+    capsys.readouterr()
+    if Path("/dev/full").exists():
+        monkeypatch.setattr(Path, "unlink", lambda self: pytest.fail(f"removed {self}"))
+        assert main(["check", "reference", "--junit", "/dev/full"]) == 2
+        captured = capsys.readouterr()
+        assert "reference: CONFORMANT." in captured.out
+        assert "cannot write the report to '/dev/full'" in captured.err
 
 
 @pytest.mark.usefixtures("engine")
