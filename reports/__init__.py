@@ -1,7 +1,8 @@
 """The report of a run: one versioned document, and the views of it that people read."""
 
 from .document import SCHEMA_VERSION, Report
+from .html import html
 from .terminal import render, wants_color
 from .text import entries, hanging, scientific, table
 
-__all__ = ["SCHEMA_VERSION", "Report", "entries", "hanging", "render", "scientific", "table", "wants_color"]
+__all__ = ["SCHEMA_VERSION", "Report", "entries", "hanging", "html", "render", "scientific", "table", "wants_color"]
