@@ -3,6 +3,7 @@
 from .compare import compare
 from .document import SCHEMA_VERSION, Report
 from .forms import FORMS, Form, save
+from .html import html
 from .junit import junit
 from .markdown import markdown
 from .terminal import render, wants_color
@@ -16,6 +17,7 @@ __all__ = [
     "compare",
     "entries",
     "hanging",
+    "html",
     "junit",
     "markdown",
     "render",

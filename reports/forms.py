@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ from specverify.wording import brief
 
 from .compare import compare_markdown
 from .compare_page import compare_html
+from .html import html
 from .junit import junit
 from .markdown import markdown
 from .summary import Document
@@ -81,14 +81,9 @@ def _json(document: Document) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _html(document: Document) -> str:
-    """Load the page's module when a page is wanted: a template engine and a plotting library come with it."""
-    return str(import_module(".html", __package__).html(document))
-
-
 FORMS: Final[Mapping[str, Form]] = {
     "json": Form("the report document", _json),
-    "html": Form("an HTML page", _html, compare_html),
+    "html": Form("an HTML page", html, compare_html),
     "markdown": Form("Markdown, for the step summary of a GitHub workflow", markdown, compare_markdown),
     "junit": Form("JUnit XML", junit),
 }

@@ -6,6 +6,7 @@ The text is for the step summary of GitHub: tables and HTML elements that GitHub
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from . import speed
 from .markup import LIMIT, Section, code, escaped, fenced, fitted, row
 from .phrases import cells, figures, law, p_value, quantities, suspects
 from .summary import FAILED, Document, claim, facts, shown
@@ -117,27 +118,26 @@ def _speed(document: Document) -> Iterator[Section]:
     found = document["acceptance"]
     if found is None:
         return
-    doubt = {
-        True: "",
-        None: "It was not decided whether the output follows the target. ",
-        False: "**The output does not follow the target, so no speed is gained by it.** ",
-    }[document["lossless"]]
-    rate = found["accepted"] / max(1, found["tested"])
-    text = (
-        f"{doubt}Of {found['tested']:,} drafted tokens that were examined {rate:.1%} were accepted (by the token rule "
-        f"{found['mean_overlap']:.1%} would be); {found['expected_tokens_per_call']:.3g} tokens per call of the "
-        f"target on these cases. An acceptance rate of 80% is not a speed-up of 80%: every draft is paid for.\n"
+    yield _section("Speed", [f"- {escaped(sentence)}\n" for sentence in speed.sentences(document)], "sentences")
+    yield _table(
+        ("tokens per call of the target, on one witness case", "mean"),
+        [(escaped(name), f"{value:.3g}") for name, value in speed.headroom(found)],
     )
-    rules = [f"{escaped(rule)} {value:.3g}" for rule, value in found.get("headroom", {}).items()]
-    other = f"\nTokens per call of each rule on one witness case: {', '.join(rules)}.\n" if rules else ""
-    yield Section(f"\n### Speed\n\n{text}{other}", _model(found.get("speedup_model", [])), "draft costs")
+    yield _table(
+        ("cost of a draft step, in target steps", "drafted tokens", "modelled speed-up"),
+        [_modelled(entry) for entry in found.get("speedup_model", ())],
+    )
 
 
-def _model(costs: Sequence[Document]) -> list[str]:
-    """The modelled speed-up by the cost of a draft step; a model, not a measurement."""
-    lines = [f"{row([format(cost['draft_cost'], 'g'), format(cost['speedup'], '.2f')])}\n" for cost in costs]
-    head = row(["cost of a draft step, in target steps", "modelled speed-up"])
-    return [f"\n{head}\n{row(['---:', '---:'])}\n", *lines] if lines else []
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Section:
+    """A table whose last columns are numbers; without rows there is nothing of it."""
+    begin = f"\n{row(head)}\n{row(['---', *['---:'] * (len(head) - 1)])}\n"
+    return Section(begin if rows else "", [f"{row(cells)}\n" for cells in rows], "rows")
+
+
+def _modelled(entry: Document) -> tuple[str, str, str]:
+    tokens = entry.get("num_draft_tokens")
+    return f"{entry['draft_cost']:g}", "-" if tokens is None else str(tokens), f"{entry['speedup']:.2f}"
 
 
 def _checks(checks: Sequence[Document]) -> Section:

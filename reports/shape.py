@@ -94,6 +94,8 @@ def _mismatch(value: Any, schema: Schema) -> str | None:
         return f"expected {' or '.join(types)}, got {brief(value)}"
     if "enum" in schema and value not in schema["enum"]:
         return f"expected one of {', '.join(map(str, schema['enum']))}, got {brief(value)}"
+    if _is_number(value) and not _is_within(value, schema):
+        return f"expected a number within its bounds, got {brief(value)}"
     if schema.get("format") == "date-time" and not _is_date(value):
         return f"expected a date and time, got {brief(value)}"
     return None
@@ -102,6 +104,11 @@ def _mismatch(value: Any, schema: Schema) -> str | None:
 def _is_number(value: object) -> bool:
     """Say whether a value is a number that a floating-point one can hold; True and False are none."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
+def _is_within(value: float, schema: Schema) -> bool:
+    inside = schema.get("minimum", value) <= value <= schema.get("maximum", value)
+    return inside and not ("exclusiveMinimum" in schema and value <= schema["exclusiveMinimum"])
 
 
 def _is_date(text: str) -> bool:

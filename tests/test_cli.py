@@ -138,7 +138,7 @@ def test_an_unwritable_report_is_found_before_the_run(
 def test_every_form_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The files hold what the report says in each form; the text on the terminal stays."""
     document = Report.read(DATA / "conformant.json").document
-    files = {form: tmp_path / f"report.{form}" for form in ("json", "markdown", "junit")}
+    files = {form: tmp_path / f"report.{form}" for form in FORMS}
     assert main(["check", "reference", *(f"--{form}={file}" for form, file in files.items())]) == 0
     for form, file in files.items():
         assert file.read_text(encoding="utf-8") == FORMS[form].write(document)

@@ -37,9 +37,10 @@ def test_no_folder_of_modules_lacks_an_init() -> None:
             assert (module.parent / "__init__.py").exists(), module
 
 
-def test_the_schema_is_shipped() -> None:
+def test_the_schema_and_the_pages_are_shipped() -> None:
     """Data files of the reports are named in pyproject and typed users find the marker."""
-    assert "*.json" in SETUPTOOLS["package-data"]["specverify.reports"]
+    assert {"*.json", "*.html"} <= set(SETUPTOOLS["package-data"]["specverify.reports"])
+    assert (ROOT / "reports" / "compare.html").exists()
     assert (ROOT / "reports" / "report.schema.json").exists()
     assert (ROOT / "specverify" / "py.typed").exists()
 

@@ -3,7 +3,7 @@
 import copy
 import json
 from collections.abc import Iterator
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,7 +13,7 @@ import pytest
 
 from specverify.cli import main
 from specverify.errors import ConfigError
-from specverify.reports import FORMS, Report, compare, junit, markdown, render
+from specverify.reports import FORMS, Report, compare, html, junit, markdown, render
 
 Document = dict[str, Any]
 DATA = Path(__file__).parent / "data"
@@ -71,7 +71,7 @@ def damaged() -> Iterator[Document]:
     whole = json.loads((DATA / "nonconformant.json").read_text(encoding="utf-8"))
     whole["checks"] = [whole["checks"][1], whole["checks"][-1]]
     for where in places(whole):
-        for value in (None, "x", [], {}, -1, True, 1e999, 10**400, ...):
+        for value in (None, "x", [], {}, -1, 0, True, 1e999, 10**400, ...):
             document = copy.deepcopy(whole)
             inner: Any = document
             for key in where[:-1]:
@@ -91,8 +91,9 @@ def read(path: Path) -> Document | str:
         return str(error)
 
 
-def test_whatever_is_read_can_be_shown(tmp_path: Path, validator: Any) -> None:
+def test_whatever_is_read_can_be_shown(tmp_path: Path, validator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every change is either refused in one line, and is no report by the schema either, or harmless to every form."""
+    monkeypatch.setattr(import_module("specverify.reports.html"), "draw", lambda _picture: None)  # that takes long
     path, refused, shown = tmp_path / "report.json", 0, 0
     for document in damaged():
         path.write_text(json.dumps(document).replace("Infinity", "1e999"))
@@ -108,6 +109,7 @@ def test_whatever_is_read_can_be_shown(tmp_path: Path, validator: Any) -> None:
         markdown(found)
         ElementTree.fromstring(junit(found))
         compare([found], ["a.json"])
+        html(found)
         FORMS["html"].comparison([found], ["a.json"])
     assert refused > 1000
     assert shown > 100
@@ -159,10 +161,11 @@ def test_report_shows_what_the_run_showed(capsys: pytest.CaptureFixture[str]) ->
 def test_report_writes_the_forms_that_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every form goes to its file, or to standard output, and nothing else is printed."""
     document = Report.read(OLD).document
-    assert main(["report", str(OLD), "--markdown", str(tmp_path / "a.md"), "--junit", str(tmp_path / "a.xml")]) == 0
+    files = {form: tmp_path / f"report.{form}" for form in FORMS if form != "json"}
+    assert main(["report", str(OLD), *(f"--{form}={file}" for form, file in files.items())]) == 0
     assert capsys.readouterr().out == ""
-    assert (tmp_path / "a.md").read_text(encoding="utf-8") == markdown(document)
-    assert (tmp_path / "a.xml").read_text(encoding="utf-8") == junit(document)
+    for form, file in files.items():
+        assert file.read_text(encoding="utf-8") == FORMS[form].write(document)
     assert main(["report", str(OLD), "--junit", "-"]) == 0
     assert capsys.readouterr().out == junit(document)
 

@@ -101,11 +101,13 @@ def test_the_first_lines_are_verdict_and_coverage(failed: Document) -> None:
 
 def test_speed_is_never_told_without_the_failure(failed: Document) -> None:
     """The numbers of a sampler whose output is wrong, or not known to be right, come after that fact."""
-    for lossless, warning in ((False, "does not follow the target"), (None, "not decided"), (True, "")):
-        speed = markdown({**failed, "lossless": lossless}).partition("### Speed")[2].partition("### ")[0]
+    for lossless, warning in ((False, "failed losslessness"), (None, "not decided"), (True, "")):
+        speed = markdown({**failed, "lossless": lossless}).partition("### Speed")[2].partition("<details>")[0]
         assert warning in speed
-        assert "80% is not" in speed
-        assert ("no speed" in speed) == (lossless is False)
+        assert "80% is not 80% faster" in speed
+        assert ("these numbers are no speed" in speed) == (lossless is not True)
+        assert "| block rule | 2.34 |" in speed
+        assert "| 0.05 | - | 2.20 |" in speed
     assert "### Speed" not in markdown({**failed, "acceptance": None})
 
 
@@ -147,3 +149,16 @@ def test_every_section_is_cut_with_a_note(failed: Document) -> None:
     assert not page.open
     assert "details" in page.elements
     assert "left out" not in markdown(failed)
+
+
+def test_what_later_versions_add_is_shown(failed: Document) -> None:
+    """The best draft length and the bounds, which version 1.0 did not have, stand beside what it had."""
+    found = {"headroom_bounds": {"full_joint": 2.5, "one_draft": 1.6, "two_drafts": 1.8}, "headroom_observed": 2.2}
+    model = [{"draft_cost": 0.05, "speedup": 2.2, "num_draft_tokens": 6}]
+    text = markdown({**failed, "acceptance": {**failed["acceptance"], **found, "speedup_model": model}})
+    for line in (
+        "| this sampler, observed | 2.2 |",
+        "| bound at one position, one draft | 1.6 |",
+        "| 0.05 | 6 | 2.20 |",
+    ):
+        assert line in text
