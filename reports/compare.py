@@ -15,7 +15,7 @@ __all__ = ["compare", "compare_markdown"]
 _WIDTH: Final = 120
 _AT_ONCE: Final = 10
 _KEY_NAME: Final = 24
-_KEY_FILE: Final = 16
+_KEY_RUN: Final = 64
 _MARKDOWN_NAME: Final = 24
 _WORDS: Final = {
     "passed": "ok",
@@ -79,9 +79,12 @@ def _cells(entry: Row, places: Iterable[int], width: int) -> Iterator[str]:
 
 def _key(reports: Sequence[Column]) -> str:
     """What stands for what: the reports by number, then the words."""
-    lines = [(f"({report.number})", squeezed(report.name, _KEY_NAME), report.details) for report in reports]
-    known = columns(lines, left=3)
-    room = max(_KEY_FILE, _WIDTH - max(map(breadth, known)) - 2)
+    named = [
+        (f"({report.number})", squeezed(report.name, _KEY_NAME), squeezed(report.details, _KEY_RUN))
+        for report in reports
+    ]
+    known = columns(named, left=3)
+    room = _WIDTH - max(map(breadth, known)) - 2
     files = [squeezed(report.source, room) for report in reports]
     return "\n".join([*columns(list(zip(known, files, strict=True)), left=2), "", *wrap(_LEGEND)]) + "\n"
 

@@ -1,12 +1,16 @@
 """The matrix of samplers by checks as one page: no script, nothing from the network, readable in light and dark."""
 
 from collections.abc import Sequence
+from functools import cache
 from importlib import resources
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .comparison import ABSENT, columns_of, rows_of
 from .summary import Document
 from .text import squeezed
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 __all__ = ["compare_html"]
 
@@ -36,10 +40,15 @@ def compare_html(documents: Sequence[Document], sources: Sequence[str]) -> str:
         >>> compare_html([], []).startswith("<!doctype html>")
         True
     """
-    from jinja2 import Environment, StrictUndefined  # a template engine is no part of the other forms
+    reports = columns_of(documents, sources)
+    return _template().render(reports=reports, rows=list(rows_of(reports)), statuses=_STATUSES) + "\n"
+
+
+@cache
+def _template() -> "Template":
+    """Load the template when a page is wanted: its engine is no part of the other forms."""
+    from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["squeezed"] = lambda text: squeezed(text, _NAME)
-    template = environment.from_string(resources.files(__package__).joinpath("compare.html").read_text("utf-8"))
-    reports = columns_of(documents, sources)
-    return template.render(reports=reports, rows=list(rows_of(reports)), statuses=_STATUSES) + "\n"
+    return environment.from_string(resources.files(__package__).joinpath("compare.html").read_text(encoding="utf-8"))

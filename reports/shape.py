@@ -5,6 +5,7 @@ Fields that are not described are accepted: a later minor version may have added
 """
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
@@ -30,7 +31,7 @@ Schema = Mapping[str, Any]
 
 
 def damage(document: object) -> str | None:
-    """Say where a document departs from the form of a report.
+    r"""Say where a document departs from the form of a report.
 
     Args:
         document: what was read from a file.
@@ -94,6 +95,8 @@ def _mismatch(value: Any, schema: Schema) -> str | None:
         return f"expected {' or '.join(types)}, got {brief(value)}"
     if "enum" in schema and value not in schema["enum"]:
         return f"expected one of {', '.join(map(str, schema['enum']))}, got {brief(value)}"
+    if isinstance(value, str) and not re.search(schema.get("pattern", ""), value):
+        return f"expected text like {schema['pattern']}, got {brief(value)}"
     if _is_number(value) and not _is_within(value, schema):
         return f"expected a number within its bounds, got {brief(value)}"
     if schema.get("format") == "date-time" and not _is_date(value):

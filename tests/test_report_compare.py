@@ -29,7 +29,7 @@ def failed() -> Document:
 def changed(document: Document, name: str, **options: Any) -> Document:
     """Copy a report, with another name and other options."""
     document = copy.deepcopy(document)
-    document["sampler"]["name"] = name
+    document["sampler"].update(name=name, dtype="d" * 300)
     document["options"].update(options)
     return document
 

@@ -70,8 +70,9 @@ def damaged() -> Iterator[Document]:
     """Change every place of a report into something else, or leave it out."""
     whole = json.loads((DATA / "nonconformant.json").read_text(encoding="utf-8"))
     whole["checks"] = [whole["checks"][1], whole["checks"][-1]]
+    values: tuple[Any, ...] = (None, "x", [], {}, -1, 0, True, 1e999, 10**400, ...)
     for where in places(whole):
-        for value in (None, "x", [], {}, -1, 0, True, 1e999, 10**400, ...):
+        for value in values:
             document = copy.deepcopy(whole)
             inner: Any = document
             for key in where[:-1]:
