@@ -60,6 +60,7 @@ def draw(picture: Picture) -> str | None:
         figure = Figure(figsize=(_WIDTH, _height(picture)), layout="constrained", facecolor="none")
         axes = figure.add_subplot(facecolor="none")
         _KINDS[picture.kind](axes, picture)
+        figure.legend(loc="outside upper left", ncols=2, borderpad=0, handletextpad=0.5)
         FigureCanvasSVG(figure).print_svg(text := io.StringIO(), metadata={"Date": None})
     return _inlined(text.getvalue(), picture.key)
 
@@ -80,7 +81,6 @@ def _shares(axes: Any, picture: Picture) -> None:
     axes.set_ylim(len(picture.rows) - 0.5, -0.5)
     axes.set_xlim(0, 1.06 * max(*exact, *highs, 1e-12))
     axes.set_xlabel(picture.axis)
-    _finish(axes)
 
 
 def _ratios(axes: Any, picture: Picture) -> None:
@@ -96,7 +96,6 @@ def _ratios(axes: Any, picture: Picture) -> None:
     axes.xaxis.set_minor_formatter("")
     axes.set_xlabel("p/q of the cell")
     axes.set_ylabel(picture.axis)
-    _finish(axes)
 
 
 def _looks(axes: Any, picture: Picture) -> None:
@@ -113,7 +112,6 @@ def _looks(axes: Any, picture: Picture) -> None:
     axes.xaxis.set_major_formatter(_thousands)
     axes.set_xlabel("rows verified")
     axes.set_ylabel(picture.axis)
-    _finish(axes)
 
 
 def _few() -> Any:
@@ -130,11 +128,6 @@ def _round_steps() -> Any:
 
 def _thousands(value: float, _: int) -> str:
     return f"{value / 1e6:g} M" if value >= 1e6 else f"{value:,.0f}"
-
-
-def _finish(axes: Any) -> None:
-    """Put the legend above, where it covers nothing."""
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handletextpad=0.5)
 
 
 _KINDS: Final[Mapping[str, Callable[[Any, Picture], None]]] = {"shares": _shares, "ratios": _ratios, "looks": _looks}
