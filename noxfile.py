@@ -31,6 +31,13 @@ for name in names:
 print(f"imported {len(names)} modules from {specverify.__path__[0]}")
 """
 
+_WRITE_HTML: Final = """
+import sys
+from pathlib import Path
+from specverify.reports import Report, html
+Path(sys.argv[2]).write_text(html(Report.read(sys.argv[1]).document), encoding="utf-8")
+"""
+
 
 def _group(name: str) -> list[str]:
     return list(nox.project.dependency_groups(_PROJECT, name))
@@ -38,12 +45,13 @@ def _group(name: str) -> list[str]:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """Check a correct sampler and a wrong one; needs the core only, no torch."""
-    session.install("-q", "-e", ".")
+    """Check a correct sampler and a wrong one, and leave an HTML report; needs no torch."""
+    session.install("-q", "-e", ".[plots]")
     session.run("specverify", "check", "reference")
     print(flush=True)
     session.run("specverify", "check", "naive-redraw", "--json", "demo-report.json", success_codes=[1])
-    print("\nDemo finished: reference is conformant, naive-redraw was caught. Its report is in demo-report.json.")
+    session.run("python", "-c", _WRITE_HTML, "demo-report.json", "demo-report.html", log=False)
+    print("\nDemo finished: reference is conformant, naive-redraw was caught. Open demo-report.html for its report.")
 
 
 @nox.session
@@ -82,7 +90,15 @@ def wheel(session: nox.Session) -> None:
     session.chdir(empty / "away")
     session.run("python", "-c", _IMPORT_ALL, *_EXTRAS)
     session.run("specverify", "--version")
-    session.run("specverify", "check", "reference", "--samples", "2000", "--target-tv", "0.5")
+    session.run("specverify", "check", "reference", "--samples", "2000", "--target-tv", "0.5", "--json", "report.json")
+    session.run("python", "-c", _WRITE_HTML, "report.json", "report.html", log=False)
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """Look at the HTML report in the system's Chromium (apt-get install chromium); without one the tests skip."""
+    session.install("-q", *_PINNED, "-e", ".", *_group("browser"))
+    session.run("pytest", "tests/test_report_browser.py", *session.posargs)
 
 
 @nox.session

@@ -19,6 +19,7 @@ _COLORS: Final = {"#010101": "ink", "#020202": "muted", "#030303": "line", "#040
 _INK, _MUTED, _LINE, _EXACT, _SEEN = _COLORS
 _WIDTH: Final = 4.4  # inches; the page scales it
 _LABEL: Final = 30
+_LARGE: Final = 1000
 _STEEP: Final = 20  # times the threshold beyond which a linear axis would hide it
 _STYLE: Final = {
     "svg.fonttype": "none",
@@ -80,6 +81,8 @@ def _shares(axes: Any, picture: Picture) -> None:
     axes.set_yticks(places, [clip(label, _LABEL) for label, _ in picture.rows])
     axes.set_ylim(len(picture.rows) - 0.5, -0.5)
     axes.set_xlim(0, 1.06 * max(*exact, *highs, 1e-12))
+    if axes.get_xlim()[1] > _LARGE:
+        _count_rows(axes.xaxis)
     axes.set_xlabel(picture.axis)
 
 
@@ -103,21 +106,22 @@ def _looks(axes: Any, picture: Picture) -> None:
     rows, values = zip(*(values for _, values in picture.rows), strict=True)
     axes.axhline(picture.threshold, color=_EXACT, linewidth=2, label="threshold: proves a fault")
     axes.plot(rows, values, "-o", color=_SEEN, markersize=4, label="evidence")
-    axes.set_xlim(0, None)
+    axes.set_xlim(0, 1.04 * max(rows))
     if max(values) > _STEEP * picture.threshold:
-        axes.set_yscale("symlog", linthresh=picture.threshold)
+        axes.set_yscale("symlog", linthresh=10)
         axes.set_ylim(1.5 * min(*values, -1), 5 * max(values))
     axes.yaxis.set_major_formatter("{x:,.4g}" if max(values) < 1e4 else "{x:,.0f}")
-    axes.xaxis.set_major_locator(_few())
-    axes.xaxis.set_major_formatter(_thousands)
+    _count_rows(axes.xaxis)
     axes.set_xlabel("rows verified")
     axes.set_ylabel(picture.axis)
 
 
-def _few() -> Any:
+def _count_rows(axis: Any) -> None:
+    """Mark large numbers at a few places, with their thousands apart."""
     from matplotlib.ticker import MaxNLocator
 
-    return MaxNLocator(4)
+    axis.set_major_locator(MaxNLocator(4))
+    axis.set_major_formatter(_thousands)
 
 
 def _round_steps() -> Any:
