@@ -1,5 +1,6 @@
 """The report of a run: one versioned document, and the views of it that people read."""
 
+from . import pictures, speed
 from .compare import compare
 from .document import SCHEMA_VERSION, Report
 from .forms import FORMS, Form, save
@@ -20,9 +21,11 @@ __all__ = [
     "html",
     "junit",
     "markdown",
+    "pictures",
     "render",
     "save",
     "scientific",
+    "speed",
     "table",
     "wants_color",
 ]

@@ -30,6 +30,7 @@ _IN_FULL: Final = 10
 _MESSAGE: Final = 1500
 _LARGEST_LAW: Final = 16
 _LAW_ROWS: Final = 13
+_LARGE: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ def html(document: Document) -> str:
         claim=claim(document),
         facts=facts(document),
         power=power(document),
+        warnings=document["warnings"][document["verdict"] == "inconclusive" :],  # the sentence says the first
         cards=[(check, _figures(pictures.of_check(check))) for check in worst],
         overview=_figures(pictures.evidence(document), _first(checks, "SV-TOK-001", pictures.ratios)),
         likely=[one for one in document["diagnosis"] if one["weight"] >= _LIKELY] or document["diagnosis"][:1],
@@ -86,6 +88,7 @@ def _template() -> "Template":
     environment.filters |= {
         "sci": lambda value: "-" if value is None else scientific(value),
         "num": number,
+        "short": lambda value: f"{value:,.0f}" if value >= _LARGE else f"{value:z.5g}",
         "words": lambda status: status.replace("_", " "),
         "message": lambda check: clip(check["message"] or check["reason"], _MESSAGE),
     }

@@ -22,6 +22,7 @@ _COMBINED: Final = ("SV-ALL-001", "SV-ALL-002")
 _INTERVAL: Final = ("low", "high")
 _IMPOSSIBLE: Final = "what cannot happen"
 _TINY: Final = 1e-9
+_LARGE: Final = 1000
 
 Row = tuple[str, tuple[float, ...]]
 
@@ -137,7 +138,7 @@ def of_check(check: Document, *, named: bool = False) -> Picture | None:
         return _compared(check, name)
     cells = _furthest(check)
     n, labels = check["n"], check["labels"]
-    left_out = f", {len(cells)} cells of {len(labels)}" if len(cells) < len(labels) else ""
+    left_out = f", the {len(cells)} furthest of {check['cells']} cells" if len(cells) < len(_filled(check)) else ""
     rows = tuple((labels[c], _share(_due(check, c), check["observed"][c], n)) for c in cells)
     worst = max(rows, key=lambda row: abs(row[1][1] - row[1][0]))
     return Picture(
@@ -167,9 +168,13 @@ def _due(check: Document, cell: int) -> float:
 def _furthest(check: Document) -> list[int]:
     """List the cells to show, in their own order: those furthest from what was expected, in standard deviations."""
     seen, due = check["observed"], check["expected"]
-    cells = [cell for cell in range(len(seen)) if seen[cell] or _due(check, cell)]
-    cells.sort(key=lambda cell: -abs(seen[cell] - due[cell]) / math.sqrt(due[cell] + _TINY))
-    return sorted(cells[:_CELLS])
+    order = sorted(_filled(check), key=lambda cell: -abs(seen[cell] - due[cell]) / math.sqrt(due[cell] + _TINY))
+    return sorted(order[:_CELLS])
+
+
+def _filled(check: Document) -> list[int]:
+    """List the cells in which something was seen or due."""
+    return [cell for cell, seen in enumerate(check["observed"]) if seen or _due(check, cell)]
 
 
 def _compared(check: Document, name: str) -> Picture:
@@ -179,21 +184,25 @@ def _compared(check: Document, name: str) -> Picture:
         key=f"{check['id'].lower()}-count",
         kind="shares",
         title=_begun(f"{name}observed and due in {check['n']:,} comparisons"),
-        about=f"Observed {observed:,.4g}, due {expected:,.4g}.",
+        about=f"Observed {_number(observed)}, due {_number(expected)}.",
         axis="number",
         columns=("due", "observed"),
         rows=((check["labels"][0], (expected, observed)),),
     )
 
 
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= _LARGE else f"{value:.4g}"
+
+
 def ratios(check: Document) -> Picture | None:
-    """Show over p/q by how much each cell comes too often; None for checks whose cells have no p/q."""
+    """Show over p/q how often each cell comes that has an event due; None without two such cells."""
     known = check.get("ratios") or [None] * len(check["labels"])
     cells = zip(check["labels"], known, check["observed"], check["expected"], strict=True)
     rows = tuple(
         (label, (ratio, observed / expected, *(end * check["n"] / expected for end in interval(observed, check["n"]))))
         for label, ratio, observed, expected in cells
-        if ratio and expected > 0
+        if ratio and expected >= 1
     )
     if len(rows) < 2:
         return None
@@ -213,7 +222,7 @@ def ratios(check: Document) -> Picture | None:
 def evidence(document: Document) -> Picture | None:
     """Show how the combined evidence grew; None for a report that lacks it, or where nothing was counted."""
     found: dict[str, Any] = document.get("evidence") or {"looks": []}
-    looks = [(look["rows"], look["log10_e"]) for look in found["looks"] if look["log10_e"] is not None]
+    looks = [(look["rows"], look["log10_e"]) for look in found["looks"] if look["rows"] and look["log10_e"] is not None]
     if not looks:
         return None
     threshold = found["threshold"]
@@ -223,7 +232,7 @@ def evidence(document: Document) -> Picture | None:
         kind="looks",
         title="Evidence against the sampler over the run",
         about=f"log10 E {said} the threshold of {threshold:.1f} that proves a fault: it ends at "
-        f"{looks[-1][1]:,.1f} after {looks[-1][0]:,} rows.",
+        f"{looks[-1][1]:z,.1f} after {looks[-1][0]:,} rows.",
         axis="log10 E",
         columns=("rows", "log10 E"),
         rows=tuple((f"look {number}", look) for number, look in enumerate(looks)),

@@ -19,6 +19,7 @@ _COLORS: Final = {"#010101": "ink", "#020202": "muted", "#030303": "line", "#040
 _INK, _MUTED, _LINE, _EXACT, _SEEN = _COLORS
 _WIDTH: Final = 4.4  # inches; the page scales it
 _LABEL: Final = 30
+_LARGE: Final = 1000
 _STEEP: Final = 20  # times the threshold beyond which a linear axis would hide it
 _STYLE: Final = {
     "svg.fonttype": "none",
@@ -60,6 +61,7 @@ def draw(picture: Picture) -> str | None:
         figure = Figure(figsize=(_WIDTH, _height(picture)), layout="constrained", facecolor="none")
         axes = figure.add_subplot(facecolor="none")
         _KINDS[picture.kind](axes, picture)
+        figure.legend(loc="outside upper left", ncols=2, borderpad=0, handletextpad=0.5)
         FigureCanvasSVG(figure).print_svg(text := io.StringIO(), metadata={"Date": None})
     return _inlined(text.getvalue(), picture.key)
 
@@ -79,8 +81,9 @@ def _shares(axes: Any, picture: Picture) -> None:
     axes.set_yticks(places, [clip(label, _LABEL) for label, _ in picture.rows])
     axes.set_ylim(len(picture.rows) - 0.5, -0.5)
     axes.set_xlim(0, 1.06 * max(*exact, *highs, 1e-12))
+    if axes.get_xlim()[1] > _LARGE:
+        _count_rows(axes.xaxis)
     axes.set_xlabel(picture.axis)
-    _finish(axes)
 
 
 def _ratios(axes: Any, picture: Picture) -> None:
@@ -96,7 +99,6 @@ def _ratios(axes: Any, picture: Picture) -> None:
     axes.xaxis.set_minor_formatter("")
     axes.set_xlabel("p/q of the cell")
     axes.set_ylabel(picture.axis)
-    _finish(axes)
 
 
 def _looks(axes: Any, picture: Picture) -> None:
@@ -104,22 +106,22 @@ def _looks(axes: Any, picture: Picture) -> None:
     rows, values = zip(*(values for _, values in picture.rows), strict=True)
     axes.axhline(picture.threshold, color=_EXACT, linewidth=2, label="threshold: proves a fault")
     axes.plot(rows, values, "-o", color=_SEEN, markersize=4, label="evidence")
-    axes.set_xlim(0, None)
+    axes.set_xlim(0, 1.04 * max(rows))
     if max(values) > _STEEP * picture.threshold:
-        axes.set_yscale("symlog", linthresh=picture.threshold)
+        axes.set_yscale("symlog", linthresh=10)
         axes.set_ylim(1.5 * min(*values, -1), 5 * max(values))
     axes.yaxis.set_major_formatter("{x:,.4g}" if max(values) < 1e4 else "{x:,.0f}")
-    axes.xaxis.set_major_locator(_few())
-    axes.xaxis.set_major_formatter(_thousands)
+    _count_rows(axes.xaxis)
     axes.set_xlabel("rows verified")
     axes.set_ylabel(picture.axis)
-    _finish(axes)
 
 
-def _few() -> Any:
+def _count_rows(axis: Any) -> None:
+    """Mark large numbers at a few places, with their thousands apart."""
     from matplotlib.ticker import MaxNLocator
 
-    return MaxNLocator(4)
+    axis.set_major_locator(MaxNLocator(4))
+    axis.set_major_formatter(_thousands)
 
 
 def _round_steps() -> Any:
@@ -130,11 +132,6 @@ def _round_steps() -> Any:
 
 def _thousands(value: float, _: int) -> str:
     return f"{value / 1e6:g} M" if value >= 1e6 else f"{value:,.0f}"
-
-
-def _finish(axes: Any) -> None:
-    """Put the legend above, where it covers nothing."""
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handletextpad=0.5)
 
 
 _KINDS: Final[Mapping[str, Callable[[Any, Picture], None]]] = {"shares": _shares, "ratios": _ratios, "looks": _looks}

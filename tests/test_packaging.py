@@ -42,6 +42,7 @@ def test_the_schema_and_the_pages_are_shipped() -> None:
     assert {"*.json", "*.html"} <= set(SETUPTOOLS["package-data"]["specverify.reports"])
     assert (ROOT / "reports" / "compare.html").exists()
     assert (ROOT / "reports" / "report.schema.json").exists()
+    assert (ROOT / "reports" / "report.html").exists()
     assert (ROOT / "specverify" / "py.typed").exists()
 
 
@@ -64,6 +65,12 @@ def test_import_brings_nothing_along() -> None:
     assert python("-c", f"import sys, specverify; {heavy}").stdout == "[]\n"
     version = "try:\n    main(['--version'])\nexcept SystemExit:\n    pass\n"
     assert python("-c", f"import sys\nfrom specverify.cli import main\n{version}{heavy}").stdout.endswith("\n[]\n")
+
+
+def test_reports_are_imported_without_what_draws_them() -> None:
+    """Who prints to a terminal waits neither for the templates nor for matplotlib."""
+    code = "import sys, specverify.reports; print(sorted({'jinja2', 'matplotlib', 'numpy'} & set(sys.modules)))"
+    assert python("-c", code).stdout == "[]\n"
 
 
 def test_import_takes_less_than_ten_milliseconds() -> None:
