@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from os.path import realpath
+from os.path import abspath, realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -29,7 +29,7 @@ def destinations(arguments: argparse.Namespace, *, sources: Sequence[str] = ()) 
         sources: files that are read, and so may not be written.
 
     Returns:
-        name of the form to path, in the order of ``FORMS``.
+        name of the form to path, in the order of ``FORMS``, absolute: a sampler may change the working directory.
 
     Raises:
         ConfigError: A path cannot be written to, is given twice, or is that of a source.
@@ -50,7 +50,7 @@ def destinations(arguments: argparse.Namespace, *, sources: Sequence[str] = ()) 
             )
         taken.add(realpath(path))
         _require_writable(path)
-    return places
+    return {form: path if path == STDOUT else abspath(path) for form, path in places.items()}
 
 
 def deliver(places: Mapping[str, str], write: Callable[[Form], str], stdout: TextIO | None) -> None:

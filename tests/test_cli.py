@@ -148,6 +148,19 @@ def test_every_form_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (captured.out, captured.err) == (FORMS["markdown"].write(document), render(document))
 
 
+def test_a_sampler_that_moves_elsewhere_takes_no_report_along(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path is that of where the command began, and a file that is there already is written anew."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "report.md").write_text("old")
+    monkeypatch.chdir(tmp_path)
+    engine.effect = lambda: monkeypatch.chdir(tmp_path / "elsewhere")
+    assert main(["check", "reference", "--markdown", "report.md"]) == 0
+    assert (tmp_path / "report.md").read_text(encoding="utf-8").startswith("## ")
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
 def test_no_form_is_written_in_vain(
     engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -426,7 +439,10 @@ def test_a_real_run_ends_in_a_valid_report(
     """With the real engine the status, the text and a document that obeys the schema agree."""
     path = tmp_path / "report.json"
     assert main(["check", target, "--samples", "2000", "--target-tv", "0.9", "--json", str(path)]) == status
-    assert capsys.readouterr().out.startswith(f"{target}: {first}")
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{target}: {first}")
+    assert main(["report", str(path)]) == 0
+    assert capsys.readouterr().out == shown
     schema = resources.files("specverify.reports").joinpath("report.schema.json").read_text(encoding="utf-8")
     jsonschema.Draft202012Validator(json.loads(schema)).validate(Report.read(path).document)
     assert main(["check", target, "--samples", "2000", "--target-tv", "0.9", "--json", "-"]) == status
