@@ -38,12 +38,13 @@ def _group(name: str) -> list[str]:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """Check a correct sampler and a wrong one; needs the core only, no torch."""
-    session.install("-q", "-e", ".")
+    """Check a correct sampler and a wrong one, and leave an HTML report; needs no torch."""
+    session.install("-q", "-e", ".[plots]")
     session.run("specverify", "check", "reference")
     print(flush=True)
-    session.run("specverify", "check", "naive-redraw", "--json", "demo-report.json", success_codes=[1])
-    print("\nDemo finished: reference is conformant, naive-redraw was caught. Its report is in demo-report.json.")
+    files = ("--json", "demo-report.json", "--html", "demo-report.html")
+    session.run("specverify", "check", "naive-redraw", *files, success_codes=[1])
+    print("\nDemo finished: reference is conformant, naive-redraw was caught. Open demo-report.html for its report.")
 
 
 @nox.session
@@ -82,10 +83,19 @@ def wheel(session: nox.Session) -> None:
     session.chdir(empty / "away")
     session.run("python", "-c", _IMPORT_ALL, *_EXTRAS)
     session.run("specverify", "--version")
-    session.run("specverify", "check", "reference", "--samples", "2000", "--target-tv", "0.5")
+    files = ("--json", "report.json", "--html", "report.html")
+    session.run("specverify", "check", "reference", "--samples", "2000", "--target-tv", "0.5", *files)
+    session.run("specverify", "compare", "report.json", "--html", "comparison.html")
     samplers = ("--specverify-sampler=reference", "--specverify-sampler=reference-block")
     few = ("--specverify-samples=2000", "--specverify-target-tv=0.5")
     session.run("pytest", "--pyargs", "specverify.properties", *samplers, *few)
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """Look at the HTML report in the system's Chromium (apt-get install chromium); without one the tests skip."""
+    session.install("-q", *_PINNED, "-e", ".", *_group("browser"))
+    session.run("pytest", "tests/test_report_browser.py", *session.posargs)
 
 
 @nox.session

@@ -1,17 +1,32 @@
 """The report of a run: one versioned document, and the views of it that people read."""
 
+from . import pictures, speed
+from .compare import compare
 from .document import SCHEMA_VERSION, Report
+from .forms import FORMS, Form, save
+from .html import html
+from .junit import junit
+from .markdown import markdown
 from .terminal import render, render_check, wants_color
 from .text import entries, hanging, scientific, table
 
 __all__ = [
+    "FORMS",
     "SCHEMA_VERSION",
+    "Form",
     "Report",
+    "compare",
     "entries",
     "hanging",
+    "html",
+    "junit",
+    "markdown",
+    "pictures",
     "render",
     "render_check",
+    "save",
     "scientific",
+    "speed",
     "table",
     "wants_color",
 ]

@@ -9,11 +9,13 @@ from typing import Any, Final
 from specverify.errors import ConfigError
 from specverify.wording import brief
 
+from .forms import FORMS, save
+from .shape import damage
 from .terminal import render
 
 __all__ = ["SCHEMA_VERSION", "Report"]
 
-SCHEMA_VERSION: Final = "1.0"
+SCHEMA_VERSION: Final = "1.1"
 """The form that this version writes, described by ``report.schema.json`` beside this file."""
 
 _MARKS: Final = ("schema_version", "tool", "sampler", "verdict", "checks")
@@ -78,53 +80,42 @@ class Report:
         Raises:
             ValueError: a number is NaN or infinite, which JSON cannot say.
         """
-        return json.dumps(self.document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        return FORMS["json"].write(self.document)
 
-    def write(self, path: str | Path) -> None:
-        """Write the document to a UTF-8 file; a file that cannot be written whole is not left behind.
+    def write(self, path: str | Path, *, form: str = "json") -> None:
+        """Write the report to a UTF-8 file; a file that cannot be written whole is not left behind.
+
+        Args:
+            path: the file.
+            form: one of ``FORMS``: "json", "html", "markdown" or "junit".
 
         Raises:
-            ConfigError: the file cannot be written.
+            ConfigError: the file cannot be written, or there is no such form.
         """
-        data = self.to_json().encode("utf-8")
-        try:
-            _write(Path(path), data)
-        except OSError as error:
-            raise ConfigError(
-                f"cannot write the report to {brief(str(path))}: {error.strerror}; name a file in a folder you can "
-                f"write to"
-            ) from error
+        if form not in FORMS:
+            raise ConfigError(f"expected a form among {', '.join(FORMS)}, got {brief(form)}; name one of them")
+        save(FORMS[form].write(self.document), path)
 
     @classmethod
     def read(cls, path: str | Path) -> "Report":
         """Read a report that any 1.x version wrote.
 
         Raises:
-            ConfigError: the file cannot be read, is no JSON, is no report, or has a newer major version.
+            ConfigError: the file cannot be read, is no JSON, is no report or a damaged one, or has a newer major
+                version.
         """
         try:
             document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+            _require_report(document, path)
+            return cls(document)
         except OSError as error:
             raise ConfigError(
                 f"cannot read the report {brief(str(path))}: {error.strerror}; name a file written with --json"
             ) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(
                 f"expected a JSON report, but {path} is not JSON ({error}); name a file written with --json"
             ) from error
-        _require_report(document, path)
-        return cls(document)
-
-
-def _write(file: Path, data: bytes) -> None:
-    with file.open("wb") as stream:
-        try:
-            stream.write(data)
-            stream.flush()
-        except BaseException:
-            if file.is_file():  # a device stays
-                file.unlink()
-            raise
 
 
 def _encodable(value: Any) -> Any:
@@ -143,7 +134,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _require_report(document: object, path: str | Path) -> None:
-    """Refuse what only looks like a report, or what a later version wrote."""
+    """Refuse what only looks like a report, what a later version wrote, and what was damaged since."""
     missing = [mark for mark in _MARKS if not isinstance(document, dict) or mark not in document]
     if missing or not isinstance(document, dict):
         raise ConfigError(
@@ -156,3 +147,6 @@ def _require_report(document: object, path: str | Path) -> None:
             f"expected a report of version {known}.x, but {path} has version {version}; "
             "read it with the specverify that wrote it"
         )
+    found = damage(document)
+    if found:
+        raise ConfigError(f"expected a whole report, but {path} is damaged ({found}); write it again with --json")

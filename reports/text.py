@@ -2,10 +2,11 @@
 
 import re
 import textwrap
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-__all__ = ["columns", "entries", "hanging", "number", "scientific", "table", "wrap"]
+__all__ = ["breadth", "columns", "entries", "hanging", "number", "scientific", "squeezed", "table", "wrap"]
 
 _WIDTH: Final = 100
 
@@ -36,13 +37,50 @@ def columns(rows: Sequence[Sequence[str]], *, left: int) -> list[str]:
     >>> columns([("token", "exact"), ("A", "0.6")], left=1)
     ['token  exact', 'A        0.6']
     """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(breadth, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(_justified(row, widths, left)).rstrip() for row in rows]
 
 
 def _justified(row: Sequence[str], widths: Sequence[int], left: int) -> Iterator[str]:
     for column, (text, width) in enumerate(zip(row, widths, strict=True)):
-        yield text.ljust(width) if column < left else text.rjust(width)
+        space = " " * (width - breadth(text))
+        yield text + space if column < left else space + text
+
+
+def breadth(text: str) -> int:
+    r"""Count the columns that text takes on a terminal: wide letters and emoji take two, combining marks none.
+
+    >>> breadth("abc"), breadth("\u6f22"), breadth("e\u0301")
+    (3, 2, 1)
+    """
+    return sum(_breadth(letter) for letter in text)
+
+
+def _breadth(letter: str) -> int:
+    if unicodedata.category(letter) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+
+
+def squeezed(text: str, width: int) -> str:
+    """Cut text in its middle to so many columns: names that differ do so at an end.
+
+    >>> squeezed("my_kernel_v1", 8), squeezed("short", 8)
+    ('my_.._v1', 'short')
+    """
+    if breadth(text) <= width:
+        return text
+    head = _beginning(text, (width - 2) // 2)
+    tail = _beginning(text[::-1], width - 2 - breadth(head))[::-1]
+    return f"{head}..{tail}"
+
+
+def _beginning(text: str, width: int) -> str:
+    for end, letter in enumerate(text):
+        width -= _breadth(letter)
+        if width < 0:
+            return text[:end]
+    return text
 
 
 def table(rows: Sequence[Sequence[str]], *, left: int) -> str:

@@ -8,7 +8,7 @@ cannot be loaded (or an error of the kit itself), 3 inconclusive or nothing ran,
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NoReturn
 
 import specverify
@@ -23,6 +23,7 @@ _LISTS: Final = ("samplers", "checks", "faults", "cases", "rules")
 _LONGEST: Final = 500
 _TARGET: Final = "package.module:name, path/to/file.py:name, or a name from 'specverify list samplers'"
 _CHECK: Final = "Check a sampler. Options left out are those of [tool.specverify] in pyproject.toml, if it has them."
+_READ: Final = "exit status: 0 done, 2 wrong use, or a file that is no readable report"
 _STATUS: Final = "exit status: 0 conformant, 1 nonconformant, 2 wrong use or load error, 3 inconclusive or nothing ran"
 
 
@@ -82,6 +83,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_check(
         commands.add_parser("check", help="check a sampler", description=_CHECK, epilog=_STATUS, allow_abbrev=False)
     )
+    _add_report(commands.add_parser("report", help="show or convert a stored report", epilog=_READ, allow_abbrev=False))
+    _add_compare(commands.add_parser("compare", help="compare stored reports", epilog=_READ, allow_abbrev=False))
     _add_list(commands.add_parser("list", help="list what there is", allow_abbrev=False))
     _add_explain(commands.add_parser("explain", help="explain a check, fault, rule or case", allow_abbrev=False))
     _add_power(commands.add_parser("power", help="say what would be caught with how many samples", allow_abbrev=False))
@@ -89,11 +92,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_check(parser: argparse.ArgumentParser) -> None:
+    from specverify.reports import FORMS
+
     parser.add_argument("target", metavar="TARGET", help=_TARGET)
     _add_plan(parser)
     parser.add_argument("--target-tv", type=float, metavar="TV", help="detectable total variation needed")
     parser.add_argument("--seed", type=int, help="root of all randomness: same seed, same counts (0)")
-    parser.add_argument("--json", metavar="FILE", help="write the report document; - for standard output")
+    _add_forms(parser, FORMS)
     parser.add_argument("--known-failures", metavar="FILE", help="TOML file of tolerated failures, with reasons")
     parser.add_argument("--time-limit", type=float, metavar="S", help="after so many seconds, end as inconclusive")
     parser.add_argument("--timeout", type=float, metavar="S", help="fail a call that hangs so long or ends its process")
@@ -109,6 +114,29 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--samples", type=int, metavar="N", help="rows of every case, instead of those of the profile (the profile's)"
     )
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    from specverify.reports import FORMS
+
+    parser.add_argument("file", metavar="RESULT.json", help="a report written by 'specverify check --json'")
+    _add_forms(parser, [name for name in FORMS if name != "json"])
+    parser.add_argument("-v", "--verbose", action="store_true", help="show every check, not the failed ones alone")
+
+
+def _add_compare(parser: argparse.ArgumentParser) -> None:
+    from specverify.reports import FORMS
+
+    parser.add_argument("files", metavar="RESULT.json", nargs="+", help="reports written by 'specverify check --json'")
+    _add_forms(parser, [name for name, form in FORMS.items() if form.compare])
+
+
+def _add_forms(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
+    """Add an option for each form that can be written; without any the answer is text on the terminal."""
+    from specverify.reports import FORMS
+
+    for name in names:
+        parser.add_argument(f"--{name}", metavar="FILE", help=f"write {FORMS[name].what}; - for standard output")
 
 
 def _add_list(parser: argparse.ArgumentParser) -> None:

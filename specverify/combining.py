@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,44 +18,55 @@ from specverify.arrays import FloatArray
 from specverify.checks import CATALOGUE
 from specverify.evidence import log_e, mean_log_e
 from specverify.plan import Plan
+from specverify.probes import Probe
 from specverify.running import CaseRun
 
-__all__ = ["combined_log_e"]
+__all__ = ["Combined", "combined_log_e"]
 
 
-def combined_log_e(plan: Plan, scope: str = "") -> float:
-    """Give the natural logarithm of the combined evidence against the sampler.
+class Combined(NamedTuple):
+    """The combined evidence against a sampler, natural logarithms; -inf where nothing was counted.
+
+    Attributes:
+        whole: All of it.
+        lossless: Without what speaks against the declared rule alone: still an e-value, and never more than the whole.
+    """
+
+    whole: float
+    lossless: float
+
+
+def combined_log_e(plan: Plan) -> Combined:
+    """Give the combined evidence of the counts of a plan, each part of it computed once.
 
     Args:
-        plan: The plan being carried out, with its counts.
-        scope: "lossless" to leave out what speaks against the declared rule alone: still an e-value, and never more
-            than the whole; "" for all of it.
+        plan: The plan being carried out.
     """
     checks, faults, ways = plan.shares
-    parts = [(checks, _checks(plan, scope))]
-    if plan.faults:
-        output = _faults(plan, by_outcome=False)
-        if plan.rule is None:
-            parts.append((faults, output))
-        else:
-            parts.append((faults / 2, output))
-            if not scope:
-                parts.append((faults / 2, _faults(plan, by_outcome=True)))
-        parts.append((ways, _directions(plan)))
+    every, lossless = _checks(plan)
+    output = faults if plan.rule is None else faults / 2
+    shared = [(output, _faults(plan, by_outcome=False)), (ways, _directions(plan))] if plan.faults else []
+    rule = [(faults / 2, _faults(plan, by_outcome=True))] if plan.faults and plan.rule is not None else []
+    return Combined(_sum([(checks, every), *shared, *rule]), _sum([(checks, lossless), *shared]))
+
+
+def _sum(parts: Iterable[tuple[float, float]]) -> float:
+    """Add e-values, given by their shares and their logs."""
     finite = [math.log(share) + value for share, value in parts if value > -math.inf]
     return float(np.logaddexp.reduce(finite)) if finite else -math.inf
 
 
-def _checks(plan: Plan, scope: str) -> float:
-    """Give the log of the mean over all probes, known failures and probes of another scope counting as zero."""
-    terms, probes = [], 0
-    for run in (*plan.stage, *plan.runs):
-        for probe, counts in zip(run.probes, run.counts, strict=True):
-            probes += 1
-            known = probe.check in plan.options.known_failures
-            if not known and (not scope or CATALOGUE[probe.check].scope == scope):
-                terms.append(log_e(counts, probe.probs))
-    return float(np.logaddexp.reduce(terms)) - math.log(probes) if terms else -math.inf
+def _checks(plan: Plan) -> Combined:
+    """Give the logs of the means over all probes; known failures, and probes of another scope, count as zero."""
+    probes = [pair for run in (*plan.stage, *plan.runs) for pair in zip(run.probes, run.counts, strict=True)]
+    counted = [(probe.check, log_e(counts, probe.probs)) for probe, counts in probes if not _known(plan, probe)]
+    shares = [(1 / len(probes), value) for _, value in counted]
+    lossless = [(1 / len(probes), value) for check, value in counted if CATALOGUE[check].scope == "lossless"]
+    return Combined(_sum(shares), _sum(lossless))
+
+
+def _known(plan: Plan, probe: Probe) -> bool:
+    return probe.check in plan.options.known_failures
 
 
 def _faults(plan: Plan, *, by_outcome: bool) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from specverify.destinations import STDOUT, deliver, destinations
 from specverify.errors import ConfigError
 from specverify.listing import explanations, listings
 from specverify.output import aside, say
@@ -36,7 +37,7 @@ def _check(arguments: argparse.Namespace) -> int:
     from specverify.registry import load
     from specverify.reports import render, wants_color
 
-    _require_writable(arguments.json)
+    places = destinations(arguments)
     known = {} if arguments.known_failures is None else read_known_failures(arguments.known_failures)
     settings = read_settings(Path.cwd())
     stdout, stderr = sys.stdout, sys.stderr  # the sampler may put others in their place
@@ -48,13 +49,36 @@ def _check(arguments: argparse.Namespace) -> int:
             known_failures={**settings.known_of(sampler.name, arguments.target), **known},
             progress=progress,
         )
-    text, write = (stderr, aside) if arguments.json == "-" else (stdout, say)
-    if arguments.json == "-":
-        say(report.to_json(), stdout)
-    elif arguments.json is not None:
-        report.write(arguments.json)
-    write(render(report.document, verbose=arguments.verbose, color=wants_color(text)), text)
+    text, write = (stderr, aside) if STDOUT in places.values() else (stdout, say)
+    try:
+        deliver(places, lambda form: form.write(report.document), stdout)
+    finally:  # a file that cannot be written does not take the answer with it
+        write(render(report.document, verbose=arguments.verbose, color=wants_color(text)), text)
     return _STATUS[report.verdict]
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    """Show a stored report as text, or write it in other forms."""
+    from specverify.reports import Report, render, wants_color
+
+    places = destinations(arguments, sources=[arguments.file])
+    document = Report.read(arguments.file).document
+    deliver(places, lambda form: form.write(document), sys.stdout)
+    if not places:
+        say(render(document, verbose=arguments.verbose, color=wants_color(sys.stdout)), sys.stdout)
+    return 0
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    """Show stored reports side by side as text, or write the comparison in other forms."""
+    from specverify.reports import Report, compare
+
+    places = destinations(arguments, sources=arguments.files)
+    documents = [Report.read(file).document for file in arguments.files]
+    deliver(places, lambda form: form.comparison(documents, arguments.files), sys.stdout)
+    if not places:
+        say(compare(documents, arguments.files), sys.stdout)
+    return 0
 
 
 def _list(arguments: argparse.Namespace) -> int:
@@ -96,6 +120,8 @@ def _power(arguments: argparse.Namespace) -> int:
 
 COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], int]]] = {
     "check": _check,
+    "report": _report,
+    "compare": _compare,
     "list": _list,
     "explain": _explain,
     "power": _power,
@@ -201,21 +227,3 @@ def _power_row(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _require_writable(path: str | None) -> None:
-    """Find out before the run, not after it, that the report could not be written."""
-    if path is None or path == "-":
-        return
-    file = Path(path)
-    try:
-        existed = file.exists()
-        if existed and not file.is_file() and not file.is_dir():
-            return  # a pipe or a device: opening it would already be use
-        file.open("a").close()
-    except OSError as error:
-        raise ConfigError(
-            f"cannot write the report to {brief(path)}: {error.strerror}; name a file in a folder you can write to"
-        ) from error
-    if not existed:
-        file.unlink()

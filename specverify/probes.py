@@ -7,7 +7,7 @@ enumerated law of the case through that same function, so the two cannot disagre
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -40,6 +40,8 @@ class Probe:
         labels: What each cell holds.
         probs: float64 [K], exact null probability of each cell; the last cell holds what cannot happen.
         lookup: int64, from the question's answer to the cell.
+        draft_probs: float64 [K], what each cell would have if the first token came from the draft, over the same
+            total as in ``probs``; None for other questions than the first token.
     """
 
     case: str
@@ -47,6 +49,7 @@ class Probe:
     labels: tuple[str, ...]
     probs: FloatArray
     lookup: IntArray
+    draft_probs: FloatArray | None = None
 
     @property
     def check(self) -> str:
@@ -168,7 +171,10 @@ class CaseProbes:
     def _token_probe(self, check: str, part: Partition) -> Probe | None:
         ask: Callable[[View], IntArray] = lambda view: part.table[view.trace.completed[:, 0]]  # noqa: E731
         question = Question(check, None, "token", ask, part.labels.__getitem__)
-        return _made(self.case.name, question, np.arange(len(part.probs)), part.probs)
+        made = _made(self.case.name, question, np.arange(len(part.probs)), part.probs)
+        if made is None or not self.case.draft:
+            return made
+        return replace(made, draft_probs=(1 - IMPOSSIBLE) * made.mass(part.sums(self.case.draft[0][0])))
 
     def _block(self) -> Probe | None:
         lens = self.block_lens

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from specverify import __version__
+from specverify.arrays import IntArray
 from specverify.checks import CATALOGUE
 from specverify.contract import Verifier
 from specverify.counterexample import counterexample
@@ -23,6 +24,7 @@ from specverify.findings import Finding
 from specverify.judging import COMBINED, Judgement, ProbeResult
 from specverify.lengths import acceptance
 from specverify.options import MISS, Options
+from specverify.probes import Probe
 from specverify.reports import SCHEMA_VERSION, Report
 from specverify.suite import Run
 from specverify.tolerance import allowance
@@ -68,6 +70,7 @@ def report(run: Run) -> Report:
         "diagnosis": [vars(candidate) | {"same_law": list(candidate.same_law)} for candidate in diagnose(judgement)],
         "counterexample": counterexample(judgement),
         "acceptance": acceptance(judgement.plan.runs),
+        "evidence": _evidence(run),
         "timing": _timing(run),
         "warnings": _warnings(judgement),
     }
@@ -101,6 +104,7 @@ def _check(judgement: Judgement, check: str) -> dict[str, Any]:
         "labels": [],
         "observed": [],
         "expected": [],
+        "ratios": [],
     }
     entry |= dict.fromkeys(("cells", "statistic", "df", "p_value", "log10_e", "pearson", "detectable_tv"))
     results, findings = judgement.of(check), judgement.findings_of(check)
@@ -137,7 +141,17 @@ def _probe(result: ProbeResult) -> dict[str, Any]:
         "labels": [result.probe.labels[cell] for cell in shown],
         "observed": [int(counts[cell]) for cell in shown],
         "expected": [float(result.n * probs[cell]) for cell in shown],
+        "ratios": _ratios(result.probe, shown),
     }
+
+
+def _ratios(probe: Probe, shown: IntArray) -> list[float | None]:
+    """Give p/q of the shown cells; None where the draft gives nothing, and no list where cells hold no first tokens."""
+    if probe.draft_probs is None:
+        return []
+    due = np.append(probe.probs[:-1], 0.0)  # the last cell's share is lent, not the target's
+    pairs = zip(due[shown].tolist(), probe.draft_probs[shown].tolist(), strict=True)
+    return [_finite(p / q) if q > 0 else None for p, q in pairs]
 
 
 def _pearson(fit: Fit) -> dict[str, Any] | None:
@@ -232,6 +246,17 @@ def _detectable(judgement: Judgement) -> dict[str, Any]:
 def _allowance(judgement: Judgement) -> float:
     sizes = [run.case.vocab_size for run in judgement.run.runs]
     return max((allowance(judgement.plan.verifier.tolerance, size) for size in sizes), default=0.0)
+
+
+def _evidence(run: Run) -> dict[str, Any]:
+    """Write down the evidence at every look: all of it where a rule is asserted, else that against losslessness."""
+    check = "SV-ALL-001" if run.plan.rule is None else "SV-ALL-002"
+    logs = [look.evidence.whole if COMBINED[check] == "" else look.evidence.lossless for look in run.looks]
+    looks = [
+        {"rows": look.rows, "log10_e": _finite(value / math.log(10))}
+        for look, value in zip(run.looks, logs, strict=True)
+    ]
+    return {"check": check, "threshold": run.threshold, "looks": looks}
 
 
 def _environment() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from specverify import independence
 from specverify.checks import CATALOGUE
-from specverify.combining import combined_log_e
+from specverify.combining import Combined, combined_log_e
 from specverify.findings import Finding
 from specverify.hard import Violation
 from specverify.plan import DEPENDENCE, Plan
@@ -21,7 +21,7 @@ from specverify.schedule import look_fractions
 from specverify.threads import one_torch_thread
 from specverify.worker import MAX_LOST
 
-__all__ = ["Progress", "Run"]
+__all__ = ["Look", "Progress", "Run"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,19 @@ class Progress:
     case: str
 
 
+@dataclass(frozen=True)
+class Look:
+    """What the evidence had come to when it was looked at.
+
+    Attributes:
+        rows: Rows verified by then.
+        evidence: The combined evidence against the sampler, natural logarithms.
+    """
+
+    rows: int
+    evidence: Combined
+
+
 @dataclass
 class Run:
     """A plan being carried out: the counts, and what was found so far.
@@ -53,6 +66,7 @@ class Run:
         violations: Violations of replay, and calls that failed there.
         warnings: What is no violation and yet worth knowing.
         undecided: Checks that were run and could not be decided, with the reason.
+        looks: The evidence after the independence stage, after every look, and where the run ended.
         stopped: Why the run ended before the plan was done, if it did.
         started: Time of the monotonic clock at the start, in seconds.
     """
@@ -62,6 +76,7 @@ class Run:
     violations: list[Violation] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     undecided: dict[str, str] = field(default_factory=dict)
+    looks: list[Look] = field(default_factory=list)
     stopped: str = ""
     started: float = field(default_factory=time.monotonic)
 
@@ -84,13 +99,13 @@ class Run:
         return [violation for violation in found if self.plan.options.selects(violation.check)]
 
     def log10_e(self, scope: str = "") -> float:
-        """Give log10 of the combined evidence, known failures left out.
+        """Give log10 of the combined evidence at the last look, known failures left out.
 
         Args:
-            scope: Count the evidence of the checks of this scope only, still as a mean over all probes: an e-value of
-                its own, and never more than the whole.
+            scope: "lossless" for the evidence against losslessness alone; "" for all of it.
         """
-        return combined_log_e(self.plan, scope) / math.log(10)
+        evidence = self.looks[-1].evidence
+        return (evidence.lossless if scope else evidence.whole) / math.log(10)
 
     def execute(self, progress: Callable[[Progress], None] | None = None) -> None:
         """Carry out the plan until it is done or a fault is proved."""
@@ -127,16 +142,26 @@ class Run:
                     self.findings.append(finding)
 
     def _look(self, progress: Callable[[Progress], None] | None) -> None:
-        evidence = 0.0 if progress is None else self.log10_e()  # only for whoever watches
+        self._record()
         for look in range(len(look_fractions())):
-            for run in self.plan.runs:
-                if self._lost() or self._out_of_time():
-                    return
-                run.advance(look)
-                self._tell(progress, evidence, run.name)
-            if self._proved():
+            ended = self._advance(look, progress)
+            self._record()
+            if ended or self._proved():
                 return
-            evidence = evidence if progress is None else self.log10_e()
+
+    def _advance(self, look: int, progress: Callable[[Progress], None] | None) -> bool:
+        """Run the rows of a look; say whether that had to end before its last case."""
+        for run in self.plan.runs:
+            if self._lost() or self._out_of_time():
+                return True
+            run.advance(look)
+            self._tell(progress, run.name)
+        return False
+
+    def _record(self) -> None:
+        rows = sum(run.rows for run in self.runs)
+        if not self.looks or self.looks[-1].rows < rows:
+            self.looks.append(Look(rows, combined_log_e(self.plan)))
 
     def _proved(self) -> bool:
         """Say whether losslessness is disproved: then nothing more need be run.
@@ -172,7 +197,7 @@ class Run:
             self.stopped = f"the time limit of {limit:g} s was reached"
         return bool(self.stopped)
 
-    def _tell(self, progress: Callable[[Progress], None] | None, evidence: float, case: str) -> None:
+    def _tell(self, progress: Callable[[Progress], None] | None, case: str) -> None:
         if progress is not None:
             done = sum(run.rows for run in self.runs)
-            progress(Progress(done, self.plan.rows, evidence, self.threshold, case))
+            progress(Progress(done, self.plan.rows, self.log10_e(), self.threshold, case))

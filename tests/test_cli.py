@@ -14,7 +14,7 @@ import pytest
 from specverify.cli import main
 from specverify.config import read_known_failures
 from specverify.errors import ConfigError, SamplerLoadError
-from specverify.reports import Report
+from specverify.reports import FORMS, Report, render
 
 DATA = Path(__file__).parent / "data"
 Engine = types.SimpleNamespace
@@ -132,6 +132,49 @@ def test_an_unwritable_report_is_found_before_the_run(
     assert "cannot write the report" in capsys.readouterr().err
     assert main(["check", "refrence", "--json", str(tmp_path / "report.json")]) == 2
     assert not (tmp_path / "report.json").exists()
+
+
+@pytest.mark.usefixtures("engine")
+def test_every_form_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The files hold what the report says in each form; the text on the terminal stays."""
+    document = Report.read(DATA / "conformant.json").document
+    files = {form: tmp_path / f"report.{form}" for form in FORMS}
+    assert main(["check", "reference", *(f"--{form}={file}" for form, file in files.items())]) == 0
+    for form, file in files.items():
+        assert file.read_text(encoding="utf-8") == FORMS[form].write(document)
+    assert capsys.readouterr().out == render(document)
+    assert main(["check", "reference", "--markdown", "-"]) == 0
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == (FORMS["markdown"].write(document), render(document))
+
+
+def test_a_sampler_that_moves_elsewhere_takes_no_report_along(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path is that of where the command began, and a file that is there already is written anew."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "report.md").write_text("old")
+    monkeypatch.chdir(tmp_path)
+    engine.effect = lambda: monkeypatch.chdir(tmp_path / "elsewhere")
+    assert main(["check", "reference", "--markdown", "report.md"]) == 0
+    assert (tmp_path / "report.md").read_text(encoding="utf-8").startswith("## ")
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_no_form_is_written_in_vain(
+    engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A place that cannot be written to ends before the run; where one fails after it, the verdict is told."""
+    for form in FORMS:
+        assert main(["check", "reference", f"--{form}", str(tmp_path / "none" / "file")]) == 2
+    assert engine.options is None
+    capsys.readouterr()
+    if Path("/dev/full").exists():
+        monkeypatch.setattr(Path, "unlink", lambda self: pytest.fail(f"removed {self}"))
+        assert main(["check", "reference", "--junit", "/dev/full"]) == 2
+        captured = capsys.readouterr()
+        assert "reference: CONFORMANT." in captured.out
+        assert "cannot write the report to '/dev/full'" in captured.err
 
 
 @pytest.mark.usefixtures("engine")
@@ -399,7 +442,10 @@ def test_a_real_run_ends_in_a_valid_report(
     """With the real engine the status, the text and a document that obeys the schema agree."""
     path = tmp_path / "report.json"
     assert main(["check", target, "--samples", "2000", "--target-tv", "0.9", "--json", str(path)]) == status
-    assert capsys.readouterr().out.startswith(f"{target}: {first}")
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"{target}: {first}")
+    assert main(["report", str(path)]) == 0
+    assert capsys.readouterr().out == shown
     schema = resources.files("specverify.reports").joinpath("report.schema.json").read_text(encoding="utf-8")
     jsonschema.Draft202012Validator(json.loads(schema)).validate(Report.read(path).document)
     assert main(["check", target, "--samples", "2000", "--target-tv", "0.9", "--json", "-"]) == status

@@ -37,10 +37,12 @@ def test_no_folder_of_modules_lacks_an_init() -> None:
             assert (module.parent / "__init__.py").exists(), module
 
 
-def test_the_schema_is_shipped() -> None:
+def test_the_schema_and_the_pages_are_shipped() -> None:
     """Data files of the reports are named in pyproject and typed users find the marker."""
-    assert "*.json" in SETUPTOOLS["package-data"]["specverify.reports"]
+    assert {"*.json", "*.html"} <= set(SETUPTOOLS["package-data"]["specverify.reports"])
+    assert (ROOT / "reports" / "compare.html").exists()
     assert (ROOT / "reports" / "report.schema.json").exists()
+    assert (ROOT / "reports" / "report.html").exists()
     assert (ROOT / "specverify" / "py.typed").exists()
 
 
@@ -80,6 +82,12 @@ def test_the_gpu_tests_are_collected_without_torch() -> None:
     told = python("-c", run, "-rs", "-q", "-p", "no:cacheprovider", "--pyargs", "specverify.gpu_tests").stdout
     assert re.search(r"^SKIPPED \[\d+\] .*: torch is not installed: specverify\[torch\]$", told, re.MULTILINE), told
     assert re.search(r"^\d\d skipped in", told, re.MULTILINE), told
+
+
+def test_reports_are_imported_without_what_draws_them() -> None:
+    """Who prints to a terminal waits neither for the templates nor for matplotlib."""
+    code = "import sys, specverify.reports; print(sorted({'jinja2', 'matplotlib', 'numpy'} & set(sys.modules)))"
+    assert python("-c", code).stdout == "[]\n"
 
 
 def test_import_takes_less_than_ten_milliseconds() -> None:

@@ -1,0 +1,156 @@
+"""A reviewer who opens a workflow run reads the verdict first, then what is wrong and how to see it again.
+
+The text is for the step summary of GitHub: tables and HTML elements that GitHub keeps, nothing that it strips.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from . import speed
+from .markup import LIMIT, Section, code, escaped, fenced, fitted, row
+from .phrases import cells, figures, law, p_value, quantities, suspects
+from .summary import FAILED, Document, claim, facts, shown
+from .text import number
+
+__all__ = ["SIGNS", "VERDICT_SIGNS", "markdown"]
+
+VERDICT_SIGNS: Final = {"conformant": "✅", "nonconformant": "❌", "inconclusive": "❔"}
+SIGNS: Final = {
+    "passed": "✅",
+    "failed": "❌",
+    "error": "💥",
+    "inconclusive": "❔",
+    "not_applicable": "⬜",
+    "known_failure": "⚠️",
+}
+"""The sign of each status of a check; the word always stands near it."""
+
+_COLUMNS: Final = ("", "check", "status", "worst case", "n", "p", "log10 E", "detectable TV")
+
+
+def markdown(document: Document, *, limit: int = LIMIT) -> str:
+    """Write a report for the step summary of a GitHub workflow.
+
+    Args:
+        document: a report document.
+        limit: bytes that the text may have in UTF-8; a section too long for it is cut and says so.
+
+    Returns:
+        the text. What comes from the sampler is shown as text, whatever is in it.
+
+    Example:
+        >>> from specverify.reports import FORMS
+        >>> FORMS["markdown"].write is markdown
+        True
+    """
+    document = shown(document)
+    return fitted(
+        [
+            _verdict(document),
+            _failures(document["checks"]),
+            _diagnosis(document["diagnosis"]),
+            *_counterexample(document["counterexample"]),
+            _warnings(document["warnings"][document["verdict"] == "inconclusive" :]),
+            *_speed(document),
+            _checks(document["checks"]),
+        ],
+        limit,
+    )
+
+
+def _verdict(document: Document) -> Section:
+    name, sign = document["sampler"]["name"], VERDICT_SIGNS[document["verdict"]]
+    lines = [f"- **{label}:** {escaped(text)}\n" for label, text in facts(document).items()]
+    verdict = escaped(f"{document['verdict'].upper()}{claim(document)}")
+    return Section(f"## {sign} {code(name, len(name))}\n\n**Verdict:** {verdict}\n\n", lines, "facts")
+
+
+def _section(title: str, items: Sequence[str], name: str) -> Section:
+    """A section with a heading; without items there is nothing of it."""
+    return Section(f"\n### {title}\n\n" if items else "", items, name)
+
+
+def _failures(checks: Sequence[Document]) -> Section:
+    failed = [check for check in checks if check["status"] in FAILED]
+    title = f"Failed: {len(failed)} of {len(checks)} checks"
+    return _section(title, [_failure(check) for check in failed], "failed checks")
+
+
+def _failure(check: Document) -> str:
+    details = [escaped(line) for line in (figures(check), *cells(check)) if line]
+    lines = "".join(f"  - <span>{line}</span>\n" for line in details)
+    message = escaped(check["message"] or check["reason"])
+    return f'- **{escaped(check["id"])}** {escaped(check["title"])}<br><span dir="auto">{message}</span>\n{lines}'
+
+
+def _diagnosis(candidates: Sequence[Document]) -> Section:
+    lines = [f"- **{escaped(name)}** {escaped(text)}\n" for name, text in suspects(candidates)]
+    return _section("What it looks like", lines, "candidates")
+
+
+def _counterexample(example: Document | None) -> Iterator[Section]:
+    """The smallest input with exact and observed values, then the line that shows it again."""
+    if example is None:
+        return
+    drafted = f"{example['draft']} drafted token{'' if example['draft'] == 1 else 's'}"
+    laws = "".join(f"- {name}: {_law(example[key])}\n" for name, key in (("target p", "p"), ("draft q", "q")))
+    columns = f"{row(['', '', 'exact', 'observed'])}\n{row(['---', '---', '---:', '---:'])}\n"
+    rows = [
+        f"{row([escaped(quantity), code(label), due, seen])}\n"
+        for quantity, parts in quantities(example)
+        for label, due, seen in parts
+    ]
+    title = f"\n### Smallest case that shows it: {code(example['case'])}, {drafted}\n\n"
+    yield Section(f"{title}{laws}\n{columns}", rows, "values")
+    yield Section(f"\nReproduce:\n\n{fenced(example['reproduce'])}\n", [], "")
+
+
+def _law(rows: Sequence[Sequence[float | str]]) -> str:
+    return "; ".join(code(line, len(line)) for line in law(rows)) or "in the report document"
+
+
+def _warnings(warnings: Sequence[str]) -> Section:
+    return _section("Warnings", [f'- <span dir="auto">{escaped(text)}</span>\n' for text in warnings], "warnings")
+
+
+def _speed(document: Document) -> Iterator[Section]:
+    """Acceptance and lengths, with what keeps them from being read as more than they are."""
+    found = document["acceptance"]
+    if found is None:
+        return
+    yield _section("Speed", [f"- {escaped(sentence)}\n" for sentence in speed.sentences(document)], "sentences")
+    yield _table(
+        ("tokens per call of the target, on one witness case", "mean"),
+        [(escaped(name), f"{value:.3g}") for name, value in speed.headroom(found)],
+    )
+    yield _table(
+        ("cost of a draft step, in target steps", "drafted tokens", "modelled speed-up"),
+        [_modelled(entry) for entry in found.get("speedup_model", ())],
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Section:
+    """A table whose last columns are numbers; without rows there is nothing of it."""
+    begin = f"\n{row(head)}\n{row(['---', *['---:'] * (len(head) - 1)])}\n"
+    return Section(begin if rows else "", [f"{row(cells)}\n" for cells in rows], "rows")
+
+
+def _modelled(entry: Document) -> tuple[str, str, str]:
+    tokens = entry.get("num_draft_tokens")
+    return f"{entry['draft_cost']:g}", "-" if tokens is None else str(tokens), f"{entry['speedup']:.2f}"
+
+
+def _checks(checks: Sequence[Document]) -> Section:
+    head = f"\n<details><summary>All {len(checks)} checks</summary>\n\n"
+    columns = f"{row(_COLUMNS)}\n{row(['---'] * 4 + ['---:'] * 4)}\n"
+    return Section(head + columns, [_check(check) for check in checks], "checks", tail="\n</details>\n")
+
+
+def _check(check: Document) -> str:
+    status = check["status"].replace("_", " ")
+    shown = f"{status}: {check['reason']}" if check["reason"] else status
+    named = f"{check['id']} {check['title']}"
+    worst = code(check["worst_case"]) if check["worst_case"] else "-"
+    tail, tv = p_value(check), number(check["detectable_tv"], ".2g")
+    numbers = (format(check["n"], ","), tail, number(check["log10_e"], ".1f"), tv)
+    return f"{row([SIGNS[check['status']], escaped(named), escaped(shown), worst, *map(escaped, numbers)])}\n"

@@ -1,0 +1,261 @@
+"""A picture shows what was counted beside what is exact; its table says the same in numbers.
+
+Pictures are chosen and filled from the report document alone. How they are drawn is the business of ``plots``, and a
+page without drawings shows their tables.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from .summary import FAILED, Document
+
+__all__ = ["LEVEL", "Picture", "evidence", "interval", "of_check", "positions", "ratios", "strongest"]
+
+LEVEL: Final = 0.999
+"""Coverage of every interval that is shown."""
+
+_Z: Final = 3.2905267314919255  # two-sided normal quantile of LEVEL
+_CELLS: Final = 10
+_COMBINED: Final = ("SV-ALL-001", "SV-ALL-002")
+_INTERVAL: Final = ("low", "high")
+_IMPOSSIBLE: Final = "what cannot happen"
+_TINY: Final = 1e-9
+_LARGE: Final = 1000
+
+Row = tuple[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One figure: what it shows, in words, in numbers, and how it is to be drawn.
+
+    Args:
+        key: name that is unique on a page, of letters, digits and hyphens.
+        kind: "shares" (exact and observed), "ratios" (observed / exact over p/q) or "looks" (evidence over rows).
+        title: what is shown.
+        about: what the reader should see, for those who do not see it.
+        axis: what the numbers are, with their unit.
+        columns: names of the numbers of a row.
+        rows: label and numbers. Shares: exact, observed, low, high. Ratios: p/q, observed / exact, low, high. Looks:
+            rows verified, log10 of the evidence.
+        threshold: log10 of the evidence that proves a fault, of looks alone.
+    """
+
+    key: str
+    kind: str
+    title: str
+    about: str
+    axis: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    threshold: float = math.inf
+
+
+def interval(count: float, n: float) -> tuple[float, float]:
+    """Give Wilson's score interval of a probability, at ``LEVEL``.
+
+    Args:
+        count: events seen, 0 to n.
+        n: events that could be seen, above 0.
+
+    Returns:
+        the ends, in [0, 1].
+
+    >>> low, high = interval(500, 1000)
+    >>> round(low, 3), round(high, 3)
+    (0.448, 0.552)
+    """
+    share, spread = count / n, _Z**2 / n
+    middle = (share + spread / 2) / (1 + spread)
+    half = _Z / (1 + spread) * math.sqrt(share * (1 - share) / n + spread / (4 * n))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def strongest(checks: Sequence[Document], count: int = 3) -> list[Document]:
+    """Choose the checks that say most: failures first, a broken contract before all, then by their evidence.
+
+    Args:
+        checks: the checks of a report.
+        count: how many at most.
+
+    Returns:
+        checks that failed or can be drawn, the strongest of each area before the second of any; what combines other
+        checks is not among them.
+    """
+    own = [check for check in checks if check["id"] not in _COMBINED and (check["status"] in FAILED or _drawn(check))]
+    first: list[Document] = []
+    later: list[Document] = []
+    for check in sorted(own, key=_rank):
+        areas = {_area(other) for other in first if _fails(other) == _fails(check)}
+        (later if _area(check) in areas else first).append(check)
+    return sorted([*first, *later], key=lambda check: not _fails(check))[:count]
+
+
+def _area(check: Document) -> str:
+    return str(check["id"].rpartition("-")[0])
+
+
+def _fails(check: Document) -> bool:
+    return check["status"] in (*FAILED, "known_failure")
+
+
+def _rank(check: Document) -> tuple[bool, bool, bool, float]:
+    failed = _fails(check)
+    return not failed, not failed or check["scope"] != "contract", not check["labels"], -_strength(check)
+
+
+def _strength(check: Document) -> float:
+    """Measure the evidence of a check in powers of ten; that of an impossible event has no bound."""
+    if check["log10_e"] is not None:
+        return float(check["log10_e"])
+    return math.inf if check["p_value"] is None else -math.log10(max(check["p_value"], 1e-300))
+
+
+def _drawn(check: Document) -> bool:
+    return bool(check["labels"]) and check["cells"] is not None and check["n"] > 0
+
+
+def of_check(check: Document, *, named: bool = False) -> Picture | None:
+    """Show the cells of a check that lie furthest from what was expected.
+
+    Args:
+        check: a check of a report.
+        named: begin the title with that of the check.
+
+    Returns:
+        the picture; None where the check has no cells to show.
+
+    >>> check = {"id": "SV-TOK-001", "title": "first token", "labels": ["A", "B"], "cells": 2, "n": 100}
+    >>> of_check({**check, "observed": [70, 30], "expected": [60.0, 40.0]}).about
+    'The largest difference is at A: observed 0.7, exact 0.6.'
+    """
+    if not check["labels"]:
+        return None
+    name = f"{check['title']}: " if named else ""
+    if not _drawn(check):
+        return _compared(check, name)
+    cells = _furthest(check)
+    n, labels = check["n"], check["labels"]
+    left_out = f", the {len(cells)} furthest of {check['cells']} cells" if len(cells) < len(_filled(check)) else ""
+    rows = tuple((labels[c], _share(_due(check, c), check["observed"][c], n)) for c in cells)
+    worst = max(rows, key=lambda row: abs(row[1][1] - row[1][0]))
+    return Picture(
+        key=f"{check['id'].lower()}-shares",
+        kind="shares",
+        title=_begun(f"{name}shares of {n:,} events{left_out}"),
+        about=f"The largest difference is at {worst[0]}: observed {worst[1][1]:.4g}, exact {worst[1][0]:.4g}.",
+        axis="share of events",
+        columns=("exact", "observed", *_INTERVAL),
+        rows=rows,
+    )
+
+
+def _begun(title: str) -> str:
+    return title[:1].upper() + title[1:]
+
+
+def _share(expected: float, observed: float, n: float) -> tuple[float, ...]:
+    return expected / n, observed / n, *interval(observed, n)
+
+
+def _due(check: Document, cell: int) -> float:
+    """Give the events due in a cell: none in that of what cannot happen, whose tiny share is only lent."""
+    return 0.0 if check["labels"][cell] == _IMPOSSIBLE else float(check["expected"][cell])
+
+
+def _furthest(check: Document) -> list[int]:
+    """List the cells to show, in their own order: those furthest from what was expected, in standard deviations."""
+    seen, due = check["observed"], check["expected"]
+    order = sorted(_filled(check), key=lambda cell: -abs(seen[cell] - due[cell]) / math.sqrt(due[cell] + _TINY))
+    return sorted(order[:_CELLS])
+
+
+def _filled(check: Document) -> list[int]:
+    """List the cells in which something was seen or due."""
+    return [cell for cell, seen in enumerate(check["observed"]) if seen or _due(check, cell)]
+
+
+def _compared(check: Document, name: str) -> Picture:
+    """Show one observed number beside the one that is due."""
+    observed, expected = check["observed"][0], check["expected"][0]
+    return Picture(
+        key=f"{check['id'].lower()}-count",
+        kind="shares",
+        title=_begun(f"{name}observed and due in {check['n']:,} comparisons"),
+        about=f"Observed {_number(observed)}, due {_number(expected)}.",
+        axis="number",
+        columns=("due", "observed"),
+        rows=((check["labels"][0], (expected, observed)),),
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= _LARGE else f"{value:.4g}"
+
+
+def ratios(check: Document) -> Picture | None:
+    """Show over p/q how often each cell comes that has an event due; None without two such cells."""
+    known = check.get("ratios") or [None] * len(check["labels"])
+    cells = zip(check["labels"], known, check["observed"], check["expected"], strict=True)
+    rows = tuple(
+        (label, (ratio, observed / expected, *(end * check["n"] / expected for end in interval(observed, check["n"]))))
+        for label, ratio, observed, expected in cells
+        if ratio and expected >= 1
+    )
+    if len(rows) < 2:
+        return None
+    low, high = (pick(rows, key=lambda row: row[1][1]) for pick in (min, max))
+    return Picture(
+        key=f"{check['id'].lower()}-ratios",
+        kind="ratios",
+        title=_begun(f"{check['title']}: observed over exact"),
+        about=f"A correct sampler stays at 1. The least is {low[1][1]:.4g} at p/q {low[1][0]:.4g}, "
+        f"the most {high[1][1]:.4g} at p/q {high[1][0]:.4g}.",
+        axis="observed / exact",
+        columns=("p/q", "observed / exact", *_INTERVAL),
+        rows=rows,
+    )
+
+
+def evidence(document: Document) -> Picture | None:
+    """Show how the combined evidence grew; None for a report that lacks it, or where nothing was counted."""
+    found: dict[str, Any] = document.get("evidence") or {"looks": []}
+    looks = [(look["rows"], look["log10_e"]) for look in found["looks"] if look["rows"] and look["log10_e"] is not None]
+    if not looks:
+        return None
+    threshold = found["threshold"]
+    said = "crosses" if max(value for _, value in looks) >= threshold else "stays below"
+    return Picture(
+        key="evidence",
+        kind="looks",
+        title="Evidence against the sampler over the run",
+        about=f"log10 E {said} the threshold of {threshold:.1f} that proves a fault: it ends at "
+        f"{looks[-1][1]:z,.1f} after {looks[-1][0]:,} rows.",
+        axis="log10 E",
+        columns=("rows", "log10 E"),
+        rows=tuple((f"look {number}", look) for number, look in enumerate(looks)),
+        threshold=threshold,
+    )
+
+
+def positions(entries: Iterable[Document]) -> Picture | None:
+    """Show the acceptance rate of the tested drafts at every position; None where none was tested."""
+    rows = tuple(
+        (f"position {number}", (entry["mean_overlap"], *_share(0, entry["accepted"], entry["tested"])[1:]))
+        for number, entry in enumerate(entries, start=1)
+        if entry["tested"]
+    )
+    if not rows:
+        return None
+    said = "; ".join(f"{label} {values[1]:.1%}, {values[0]:.1%} by the token rule" for label, values in rows)
+    return Picture(
+        key="positions",
+        kind="shares",
+        title="Acceptance rate at each tested position",
+        about=f"Accepted: {said}.",
+        axis="share of tested drafts that were accepted",
+        columns=("token rule, exact", "observed", *_INTERVAL),
+        rows=rows,
+    )

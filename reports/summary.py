@@ -1,0 +1,138 @@
+"""Every view says the same in the same words: the verdict, what it is worth, and what puts it in its place."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from specverify.wording import clip, printable
+
+from .text import scientific
+
+__all__ = ["FAILED", "Document", "claim", "facts", "power", "shown"]
+
+FAILED: Final = ("failed", "error")
+"""The statuses of a check that failed."""
+
+_EXACT: Final = "exact"
+_NAME: Final = 100
+_TEXT: Final = 4000
+
+Document = Mapping[str, Any]
+
+
+def shown(document: Document) -> Document:
+    r"""Copy a report document with all text made safe to show: control characters escaped, endless text cut.
+
+    >>> shown({"sampler": {"name": "a\x1b[2J"}, "message": "two\nlines"})
+    {'sampler': {'name': 'a\\x1b[2J'}, 'message': 'two\nlines'}
+    """
+    sampler = {**document["sampler"], "name": clip(document["sampler"]["name"], _NAME)}
+    safe: Document = _shown({**document, "sampler": sampler})
+    return safe
+
+
+def _shown(value: Any, lines: bool = False) -> Any:
+    """Copy plain values, with the text among them made safe to show; only messages keep their lines."""
+    if isinstance(value, str):
+        return clip(printable(value, lines=lines), _TEXT)
+    if isinstance(value, Mapping):
+        return {_shown(key): _shown(item, key == "message") for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [_shown(item) for item in value]
+    return value
+
+
+def claim(document: Document) -> str:
+    """What follows the verdict in its first sentence: what it says of the sampler, and what it is worth.
+
+    Args:
+        document: a report document, as :func:`shown` gives it.
+
+    Returns:
+        text that begins right after the word of the verdict, usually with a full stop.
+    """
+    sentence = {"conformant": _conformant, "nonconformant": _nonconformant, "inconclusive": _inconclusive}
+    return sentence[document["verdict"]](document)
+
+
+def _conformant(document: Document) -> str:
+    """What was shown: losslessness, or only the checks that were asked for, or only what is not a known failure."""
+    alarms = f"false alarms at most {scientific(document['options']['alpha'])} per run"
+    if document["lossless"] is False:
+        return f" but for its known failures. Its output does not follow the target, as the list says; {alarms}."
+    if document["lossless"] is None:
+        return f" in the checks that were asked for. Whether it is lossless was not decided; {alarms}."
+    also = f" and its own rule ({document['rule']['declared']})" if document["rule"]["conforms"] else ""
+    return f". Its output follows the target{also}; {power(document)}; {alarms}."
+
+
+def _nonconformant(document: Document) -> str:
+    """What is wrong, first what explains the rest: the form, the output, the rule, the list of known failures."""
+    failed = [check for check in document["checks"] if check["status"] in FAILED]
+    broken = [check for check in failed if check["scope"] == "contract"]
+    if broken:
+        return f". It breaks the contract of a sampler: {broken[0]['title']} ({broken[0]['id']} below)."
+    if failed and not any(check["message"] for check in failed):
+        return ". An entry among the known failures is no longer true."
+    if document["lossless"] is False:
+        what = "Its output does not follow the target"
+    else:
+        also = "Its output follows the target, but it" if document["lossless"] else "It"
+        what = f"{also} does not follow the rule it declares ({document['rule']['declared']})"
+    alarms = scientific(document["options"]["alpha"])
+    return f". {what}; a correct sampler is called so with probability at most {alarms} per run."
+
+
+def _inconclusive(document: Document) -> str:
+    reason = document["warnings"][0] if document["warnings"] else "the evidence does not decide"
+    new = "new " if document["summary"]["known_failures"] else ""
+    return f". No {new}fault was proved, but that is no pass: {reason}."
+
+
+def power(document: Document) -> str:
+    """The smallest error that would have been caught, or that none can be stated."""
+    headline = document["detectable_tv"]
+    if headline["value"] is None:
+        return "no headline case ran to its planned size, so no detectable error can be stated"
+    return (
+        f"an error of total variation {headline['value']:.2g} or more in its output (case {headline['case']}, "
+        f"{headline['cells']} cells) would have been caught with probability {1 - document['options']['beta']:g}"
+    )
+
+
+def facts(document: Document) -> dict[str, str]:
+    """Coverage, rule, passes by area, precision and run, by name: what puts the verdict in its place."""
+    passed = Counter(check["id"].rpartition("-")[0] for check in document["checks"] if check["status"] == "passed")
+    tolerance = document["tolerance"]
+    found = {
+        "Checks": document["coverage"],
+        "Rule": _rule(document["rule"], document["lossless"]),
+        "Passed": ", ".join(f"{area} {count}" for area, count in passed.items()),
+        "Detects": _by_size(document["detectable_tv"]["by_size"]) if document["verdict"] != "nonconformant" else "",
+        "Precision": f"{tolerance['class']}, allowed total variation {tolerance['allowance']:.2g}",
+        "Run": _run(document["options"], document["timing"]),
+    }
+    if tolerance["class"] == _EXACT:
+        del found["Precision"]
+    return {name: text for name, text in found.items() if text}
+
+
+def _rule(rule: Document, lossless: bool | None) -> str:
+    """The declared rule and whether it holds; for a lossless sampler of another rule, which rules it may follow."""
+    outcome = {True: "conforms", False: "does not conform", None: "not decided"}[rule["conforms"]]
+    declared = f"{rule['declared']} (declared): {outcome}" if rule["declared"] else "none declared"
+    if rule["conforms"] or not lossless:
+        return declared
+    if rule["not_rejected"] is None:
+        return declared
+    return f"{declared}; not contradicted: {', '.join(rule['not_rejected']) or 'none of the known rules'}"
+
+
+def _by_size(sizes: Sequence[Document]) -> str:
+    """Say for each class of vocabularies what would have been caught in the law of the first token."""
+    return ", ".join(f"{size['value']:.2g} at {size['case']} ({size['cells']} cells)" for size in sizes)
+
+
+def _run(options: Document, timing: Document) -> str:
+    amount = f"{timing['rows']:,} rows in {timing['calls']:,} calls, {timing['total_s']:.1f} s"
+    return f"profile {options['profile']}, seed {options['seed']}, {amount}"

@@ -1,0 +1,324 @@
+"""The HTML report is one whole, safe file that says what the document says, with pictures or without."""
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from itertools import pairwise
+from typing import Any
+
+import matplotlib
+import pytest
+from pages import HEADINGS, Page
+from report_documents import SAMPLERS, Document, as_of_1_0, document
+
+from specverify.lengths import speedup
+from specverify.reports import html, pictures, render, speed
+
+HOSTILE = "<script>alert(1)</script> \" ' & </bdi> {{ 7*7 }} $x_1$ 🎉 שלום \u202e\x1b[31m\x00"
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, tuple[str, Page]]:
+    """The page of every sampler, as text and as elements."""
+    texts = {name: html(document(name)) for name in SAMPLERS}
+    return {name: (text, Page(text)) for name, text in texts.items()}
+
+
+def flat(text: str) -> str:
+    """Give text with its white space made single."""
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_report_of_1_0_has_a_page(name: str, pages: dict[str, tuple[str, Page]]) -> None:
+    """What the first version wrote is shown too, without the pictures that it has no numbers for."""
+    assert "Evidence against the sampler" in pages[name][0]
+    old = html(as_of_1_0(document(name)))
+    assert "Evidence against the sampler" not in old
+    assert Page(old).with_id("checks").text == "All checks"
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_page_needs_no_other_file_and_runs_nothing(name: str, pages: dict[str, tuple[str, Page]]) -> None:
+    """No script, no handler, nothing loaded: every reference leads to a place on the page itself."""
+    text, page = pages[name]
+    ids = page.ids()
+    assert len(ids) == len(set(ids))
+    assert not list(page.root.all("script", "link", "img", "iframe", "object", "embed", "base", "form"))
+    for element in page.root.all():
+        assert not [attribute for attribute in element.attributes if attribute.startswith("on") or attribute == "src"]
+        for attribute in ("href", "xlink:href"):
+            target = element.attributes.get(attribute, "#main")
+            assert target.startswith("#")
+            assert target[1:] in ids
+        for attribute in ("aria-labelledby", "aria-describedby"):
+            assert set(element.attributes.get(attribute, "").split()) <= set(ids)
+        for target in re.findall(r"url\(([^)]*)\)", " ".join(element.attributes.values())):
+            assert target[1:] in ids
+    assert not re.search(r"https?:|@import|//", text.replace("<!doctype html>", ""))
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_page_can_be_walked_without_seeing_it(name: str, pages: dict[str, tuple[str, Page]]) -> None:
+    """One h1, headings that skip no level, landmarks, a skip link, named tables with headed columns, named pictures."""
+    _, page = pages[name]
+    levels = [int(heading.tag[1]) for heading in page.root.all(*HEADINGS)]
+    assert levels.count(1) == 1
+    assert levels[0] == 1
+    assert all(later <= earlier + 1 for earlier, later in pairwise(levels))
+    assert [len(list(page.root.all(tag))) for tag in ("header", "nav", "main", "footer")] == [1, 1, 1, 1]
+    assert next(page.root.all("body")).children[0].attributes == {"class": "skip", "href": "#main"}
+    for table in page.root.all("table"):
+        assert next(table.all("caption")).text
+        assert all(cell.attributes.get("scope") for cell in table.all("th"))
+    for svg in page.root.all("svg"):
+        assert svg.attributes["role"] == "img"
+        assert all(page.with_id(part).text for part in svg.attributes["aria-labelledby"].split())
+    for region in page.root.all("div"):
+        if region.attributes.get("role") == "region":
+            assert region.attributes["tabindex"] == "0"  # what scrolls can be reached by the keyboard
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_the_first_screen_says_what_the_terminal_says(name: str, pages: dict[str, tuple[str, Page]]) -> None:
+    """The same sentence, coverage and budget, before three checks with a picture each."""
+    _, page = pages[name]
+    made = document(name)
+    first = flat(render(made).split("\n\n")[0]).partition(": ")[2]
+    header = flat(next(page.root.all("header")).text)
+    assert first[len(made["verdict"]) :] in header
+    assert made["verdict"].upper() in header
+    assert made["coverage"] in header
+    assert "probability at most 1e-9" in header
+    cards = list(page.root.all("article"))
+    assert len(cards) == 3
+    assert all(list(card.all("svg")) for card in cards)
+
+
+def test_a_wrong_sampler_is_explained(pages: dict[str, tuple[str, Page]]) -> None:
+    """Diagnosis, the two-token table and the line to repeat the run stand on the page; speed is taken back."""
+    text = flat(pages["naive-redraw"][1].root.text)
+    assert "K02 (weight 1.00): it looks as if the sampler redraws from the target after a rejection" in text
+    assert "3/5 2/5" in text
+    assert "token 0 0.6000" in text
+    assert "specverify check naive-redraw --profile quick --seed 0" in text
+    assert "failed losslessness: its output is wrong, so these numbers are no speed" in text
+    right = flat(pages["reference"][1].root.text)
+    assert "no speed." not in right
+    assert "What it looks like" not in right
+    assert "The checks with the strongest evidence" in right
+
+
+def test_speed_is_told_for_what_it_is(pages: dict[str, tuple[str, Page]]) -> None:
+    """Rates are over tested drafts, rules stand beside their bounds, and 80% is said not to be 80% faster."""
+    found = document("reference")["acceptance"]
+    text = flat(pages["reference"][1].root.text)
+    assert (
+        f"{found['accepted'] / found['tested']:.1%} were accepted ({found['accepted']:,} of {found['tested']:,})"
+        in text
+    )
+    assert "token rule 2.2310" in text
+    assert "bound for every lossless rule with these drafts 2.3730" in text
+    assert speed.NOT_FASTER in text
+    assert f"{speedup(0.8, 4, 0.05):.2f}" == "2.80"
+    assert f"{speedup(0.8, 4, 0.5):.2f}" == "1.12"
+    assert "2.80, drafts that cost 0.5 one of 1.12" in speed.NOT_FASTER
+
+
+def test_a_sampler_of_trees_has_no_speed() -> None:
+    """Where no acceptance was measured the page says so, and has no empty tables."""
+    made = document("reference")
+    made["acceptance"] = None
+    text = html(made)
+    assert "nothing is said of speed" in text
+    assert "Headroom" not in text
+
+
+def test_doubt_about_losslessness_is_said_beside_speed() -> None:
+    """Undecided losslessness, and a rule that is not followed, are said first."""
+    made = document("reference")
+    made["lossless"] = None
+    assert speed.sentences(made)[0].startswith("Whether this sampler is lossless was not decided")
+    made["lossless"], made["rule"] = True, {"declared": "token", "conforms": False, "not_rejected": []}
+    assert speed.sentences(made)[0] == "It does not follow the rule that it declares (token)."
+
+
+def hostile(made: Document, text: str) -> Document:
+    """Put a text wherever a sampler or its author has a say."""
+    made["sampler"] |= {"name": text, "framework": text, "device": text, "version": text}
+    made["warnings"] = [text]
+    made["rule"]["declared"] = text
+    made["detectable_tv"]["case"] = text
+    for check in made["checks"]:
+        check |= {"message": text, "reason": text, "worst_case": text}
+        check["labels"] = [f"{text} {i}" for i in range(len(check["labels"]))]
+    for one in made["diagnosis"]:
+        one["message"] = text
+    if made["counterexample"]:
+        made["counterexample"] |= {"case": text, "reproduce": text}
+        for side in ("observed", "expected"):
+            made["counterexample"][side] = {text: {text: 0.5}}
+    return made
+
+
+@pytest.mark.parametrize("name", ["reference", "naive-redraw"])
+def test_text_of_samplers_is_shown_and_does_nothing(name: str) -> None:
+    """Tags, quotes and template marks are text; letters and emoji stay; what turns the direction is escaped."""
+    text = html(hostile(document(name), HOSTILE))
+    page = Page(text)
+    assert not list(page.root.all("script"))
+    assert "<script>alert(1)</script>" in page.root.text
+    assert "{{ 7*7 }} $x_1$ 🎉 שלום \\u202e\\x1b[31m\\x00" in page.root.text
+    assert not set("\u202e\x1b\x00") & set(text)
+    isolated = [element for element in page.root.all("bdi") if "שלום" in element.text]
+    assert len(isolated) > 20
+    assert "שלום" not in re.sub(r"<(bdi|title)\b.*?</\1>|<text\b.*?</text>", "", text, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("matplotlib_is_there", [True, False])
+def test_endless_names_are_cut(matplotlib_is_there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten thousand characters are shown by their beginning and their number; the page stays small."""
+    if not matplotlib_is_there:
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+    made = document("naive-redraw")
+    made["sampler"]["name"] = "n" * 10_000
+    made["checks"][4]["message"] = "m" * 10_000
+    made["checks"][4]["labels"] = ["l" * 10_000 for _ in made["checks"][4]["labels"]]
+    text = html(made)
+    assert "n" * 100 + "... (10,000 characters)" in text
+    assert "n" * 101 not in text
+    assert "m" * 1501 not in text
+    assert len(text) < 300_000
+
+
+def test_two_hundred_checks_fit_in_a_megabyte() -> None:
+    """A long report stays a page that a browser opens at once, whether its checks fail or pass."""
+    for name in ("reference", "naive-redraw"):
+        made = document(name)
+        own = [check for check in made["checks"] if check["labels"]]
+        made["checks"] = [{**own[i % len(own)], "id": f"SV-NEW-{i:03}"} for i in range(200)]
+        text = html(made)
+        Page(text)
+        assert text.count('<th scope="row" class="id">SV-NEW-') == 200
+        assert len(text.encode()) < 1_000_000
+
+
+def test_without_matplotlib_tables_say_the_same(
+    monkeypatch: pytest.MonkeyPatch, pages: dict[str, tuple[str, Page]]
+) -> None:
+    """The page without drawings has every table that the other has, unfolded."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    page = Page(html(document("naive-redraw")))
+    drawn = pages["naive-redraw"][1]
+    assert not list(page.root.all("svg", "details"))
+    assert [table.text for table in page.root.all("table")] == [table.text for table in drawn.root.all("table")]
+    assert len(list(drawn.root.all("svg"))) == 7
+
+
+def test_the_same_document_gives_the_same_bytes(pages: dict[str, tuple[str, Page]]) -> None:
+    """Not the process, not its hash seed and not the user's own settings of matplotlib change a byte."""
+    made = document("naive-redraw")
+    code = (
+        "import hashlib, json, sys\nfrom specverify.reports import html\n"
+        "text = html(json.load(sys.stdin))\n"
+        "print(hashlib.sha256(text.encode()).hexdigest(), 'matplotlib.pyplot' in sys.modules)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], input=json.dumps(made), text=True, capture_output=True, timeout=120
+    )
+    here = hashlib.sha256(pages["naive-redraw"][0].encode()).hexdigest()
+    assert run.stdout.split() == [here, "False"], run.stderr
+    with matplotlib.rc_context(
+        {"font.size": 30, "axes.facecolor": "red", "svg.fonttype": "path", "text.usetex": False}
+    ):
+        before = dict(matplotlib.rcParams)
+        assert hashlib.sha256(html(made).encode()).hexdigest() == here
+        assert dict(matplotlib.rcParams) == before
+
+
+def entry(**fields: Any) -> Document:
+    """Make a check of a report."""
+    cells = {"labels": ["A", "B"], "observed": [70, 30], "expected": [60.0, 40.0], "cells": 2, "n": 100}
+    plain = {"title": "a check", "scope": "lossless", "status": "passed", "log10_e": 0.0, "p_value": 0.5, "reason": ""}
+    return {"id": "SV-TOK-001", **plain, **cells, **fields}
+
+
+def test_the_strongest_checks_come_first() -> None:
+    """A broken contract, then failures by evidence, one of each area before the second of any, then what passed."""
+    bare: Document = {"labels": [], "observed": [], "expected": [], "cells": None, "log10_e": None, "p_value": None}
+    checks = [
+        entry(id="SV-TOK-001", log10_e=2.0),
+        entry(id="SV-RES-001", status="failed", log10_e=30.0),
+        entry(id="SV-RES-002", status="failed", log10_e=40.0),
+        entry(id="SV-ACC-001", status="failed", log10_e=20.0),
+        entry(id="SV-SUP-001", status="failed", **bare),
+        entry(id="SV-STR-001", status="failed", scope="contract", **bare),
+        entry(id="SV-ALL-001", status="failed", log10_e=100.0),
+        entry(id="SV-RPL-001", **bare),
+    ]
+    names = [check["id"] for check in pictures.strongest(checks, 10)]
+    assert names == ["SV-STR-001", "SV-RES-002", "SV-ACC-001", "SV-SUP-001", "SV-RES-001", "SV-TOK-001"]
+
+
+def test_pictures_show_the_cells_that_say_most() -> None:
+    """Of many cells the ten furthest are shown in their order; what cannot happen is due exactly never."""
+    labels = [f"cell {i}" for i in range(20)] + ["what cannot happen"]
+    observed = [100.0 + (i > 10) * i for i in range(20)] + [3.0]
+    found = pictures.of_check(entry(labels=labels, observed=observed, expected=[100.0] * 20 + [1e-6], cells=20, n=2000))
+    assert found is not None
+    assert [label for label, _ in found.rows] == [f"cell {i}" for i in range(11, 20)] + ["what cannot happen"]
+    assert found.rows[-1][1][0] == 0
+    assert found.title == "Shares of 2,000 events, the 10 furthest of 20 cells"
+    quiet = pictures.of_check(entry(labels=["A", "what cannot happen"], observed=[5, 0], expected=[5.0, 1e-9], n=5))
+    assert quiet is not None
+    assert [label for label, _ in quiet.rows] == ["A"]
+    assert quiet.title == "Shares of 5 events"
+    counted = pictures.of_check(entry(cells=None, labels=["compared"], observed=[500], expected=[250.0], n=1000))
+    assert counted is not None
+    assert counted.rows == (("compared", (250.0, 500)),)
+    assert pictures.of_check(entry(labels=[], observed=[], expected=[])) is None
+
+
+def test_ratios_need_a_draft_that_gives_the_cell() -> None:
+    """Cells that the draft never gives, or in which nothing is due, have no place; one cell alone is no picture."""
+    found = pictures.ratios(entry(ratios=[0.75, 2.0]))
+    assert found is not None
+    assert [values[:2] for _, values in found.rows] == [(0.75, 70 / 60), (2.0, 0.75)]
+    assert pictures.ratios(entry(ratios=[0.75, None])) is None
+    assert pictures.ratios(entry(ratios=[0.75, 4e-310], expected=[60.0, 1e-300])) is None
+    assert pictures.ratios(entry(ratios=[])) is None
+    assert pictures.ratios(entry()) is None
+
+
+def test_evidence_says_whether_it_proves_a_fault() -> None:
+    """The words agree with the numbers; looks without evidence are left out."""
+    looks = [{"rows": 0, "log10_e": None}, {"rows": 10, "log10_e": 1.0}, {"rows": 20, "log10_e": 9.0}]
+    found = pictures.evidence({"evidence": {"threshold": 6.3, "looks": looks}})
+    assert found is not None
+    assert len(found.rows) == 2
+    assert "crosses the threshold of 6.3" in found.about
+    found = pictures.evidence({"evidence": {"threshold": 6.3, "looks": looks[:2]}})
+    assert found is not None
+    assert "stays below" in found.about
+    assert pictures.evidence({"evidence": {"threshold": 6.3, "looks": looks[:1]}}) is None
+    assert pictures.evidence({}) is None
+
+
+def test_positions_that_nobody_reached_are_not_shown() -> None:
+    """A rate needs tests; one that was never tested is not zero."""
+    rows = [{"tested": 10, "accepted": 5, "mean_overlap": 0.6}, {"tested": 0, "accepted": 0, "mean_overlap": 0.0}]
+    found = pictures.positions(rows)
+    assert found is not None
+    assert [(label, values[:2]) for label, values in found.rows] == [("position 1", (0.6, 0.5))]
+    assert pictures.positions(rows[1:]) is None
+
+
+def test_intervals_hold_the_score_test() -> None:
+    """The ends of an interval are where the score test, at 99.9%, just rejects; they stay in [0, 1]."""
+    for count, n in ((0, 10), (3, 10), (10, 10), (500, 100_000)):
+        low, high = pictures.interval(count, n)
+        assert 0 <= low <= count / n <= high <= 1
+        for end in {low, high} - {0.0, 1.0}:
+            assert abs(count / n - end) / (end * (1 - end) / n) ** 0.5 == pytest.approx(3.2905267, rel=1e-6)
