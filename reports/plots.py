@@ -145,8 +145,14 @@ def _inlined(text: str, key: str) -> str:
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
     used = set(re.findall(r'(?:href="|url\()#([^")]+)', body))
     body = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", body)
-    body = re.sub(r" font-family: [^;]*;", "", body.replace("xlink:href", "href"))
-    for color, name in _COLORS.items():
-        body = body.replace(color, f"var(--{name})")
+    body = re.sub(r' style="[^"]*"', _of_page, body.replace("xlink:href", "href"))
     body = re.sub(r">\s+<", ">\n<", body).strip()
     return f'<svg viewBox="{box[1]}" role="img" aria-labelledby="{key}-title {key}-about">\n{body}\n</svg>'
+
+
+def _of_page(style: re.Match[str]) -> str:
+    """Leave the font to the page, and take its colours."""
+    text = re.sub(r" font-family: [^;]*;", "", style[0])
+    for color, name in _COLORS.items():
+        text = text.replace(color, f"var(--{name})")
+    return text

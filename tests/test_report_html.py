@@ -111,6 +111,20 @@ def test_a_wrong_sampler_is_explained(pages: dict[str, tuple[str, Page]]) -> Non
     assert "The checks with the strongest evidence" in right
 
 
+def test_a_known_failure_is_no_strong_evidence_only() -> None:
+    """A conformant report with a known failure shows it as what it is, with the reason."""
+    made = document("naive-redraw")
+    for check in made["checks"]:
+        if check["status"] == "failed":
+            check |= {"status": "known_failure", "reason": "issue 12"}
+    made |= {"verdict": "conformant", "diagnosis": [], "counterexample": None}
+    text = flat(Page(html(made)).root.text)
+    assert "Conformant but for its known failures" in text
+    assert "The worst checks" in text
+    assert "none of it proves a fault" not in text
+    assert "(known failure: issue 12)" in text
+
+
 def test_speed_is_told_for_what_it_is(pages: dict[str, tuple[str, Page]]) -> None:
     """Rates are over tested drafts, rules stand beside their bounds, and 80% is said not to be 80% faster."""
     found = document("reference")["acceptance"]
