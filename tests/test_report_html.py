@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -255,8 +256,16 @@ def test_the_same_document_gives_the_same_bytes(pages: dict[str, tuple[str, Page
 def entry(**fields: Any) -> Document:
     """Make a check of a report."""
     cells = {"labels": ["A", "B"], "observed": [70, 30], "expected": [60.0, 40.0], "cells": 2, "n": 100}
-    plain = {"title": "a check", "scope": "lossless", "status": "passed", "log10_e": 0.0, "p_value": 0.5, "reason": ""}
-    return {"id": "SV-TOK-001", **plain, **cells, **fields}
+    plain = {
+        "title": "a check",
+        "scope": "lossless",
+        "status": "passed",
+        "log10_e": 0.0,
+        "p_value": 0.5,
+        "reason": "",
+        "message": "",
+    }
+    return {"id": "SV-TOK-001", "worst_case": None, "detectable_tv": None, **plain, **cells, **fields}
 
 
 def test_the_strongest_checks_come_first() -> None:
@@ -293,6 +302,18 @@ def test_pictures_show_the_cells_that_say_most() -> None:
     assert counted is not None
     assert counted.rows == (("compared", (250.0, 500)),)
     assert pictures.of_check(entry(labels=[], observed=[], expected=[])) is None
+
+
+def test_labels_of_all_languages_are_drawn_as_they_are() -> None:
+    """Emoji, letters that matplotlib has no font for and dollar signs are text of the drawing, without a warning."""
+    made = document("reference")
+    made["checks"] = [entry(labels=["🎉 שלום 漢字 $x_1$", "<b> & ' \""])]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        page = Page(html(made))
+    drawn = [text.text for text in page.root.all("text")]
+    assert "🎉 שלום 漢字 $x_1$" in drawn
+    assert "<b> & ' \"" in drawn
 
 
 def test_ratios_need_a_draft_that_gives_the_cell() -> None:
