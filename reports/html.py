@@ -4,7 +4,7 @@ The first screen says what the terminal's first line says, and shows it. Text of
 direction of the text around it, and cut where it is endless; the document has all of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
@@ -15,8 +15,8 @@ from specverify.wording import clip
 from . import pictures, speed
 from .pictures import Picture
 from .plots import draw
-from .summary import FAILED, Document, claim, facts, power, shown
-from .text import number, scientific
+from .summary import Document, claim, facts, power, shown
+from .text import number, scientific, short
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -30,7 +30,6 @@ _IN_FULL: Final = 10
 _MESSAGE: Final = 1500
 _LARGEST_LAW: Final = 16
 _LAW_ROWS: Final = 13
-_LARGE: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ def html(document: Document) -> str:
     """
     document = shown(document)
     checks = document["checks"]
-    failed = [check for check in checks if check["status"] in FAILED]
+    failed = [check for check in checks if pictures.proved(check)]
     found = document["acceptance"]
     worst = pictures.strongest(checks)
     other = [check for check in checks if check not in worst]
@@ -88,7 +87,7 @@ def _template() -> "Template":
     environment.filters |= {
         "sci": lambda value: "-" if value is None else scientific(value),
         "num": number,
-        "short": lambda value: f"{value:,.0f}" if value >= _LARGE else f"{value:z.5g}",
+        "short": short,
         "words": lambda status: status.replace("_", " "),
         "message": lambda check: clip(check["message"] or check["reason"], _MESSAGE),
     }
@@ -102,9 +101,8 @@ def _figures(*found: Picture | None) -> list[_Figure]:
     return [_Figure(picture, None if svg is None else Markup(svg)) for picture, svg in drawn]
 
 
-def _first(checks: Sequence[Document], name: str, make: Any) -> Picture | None:
-    found: Picture | None = next((make(check) for check in checks if check["id"] == name), None)
-    return found
+def _first(checks: Sequence[Document], name: str, make: Callable[[Document], Picture | None]) -> Picture | None:
+    return next((make(check) for check in checks if check["id"] == name), None)
 
 
 def _example(example: Document | None) -> Mapping[str, Any] | None:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .summary import FAILED, Document
+from .text import short
 
-__all__ = ["LEVEL", "Picture", "evidence", "interval", "of_check", "positions", "ratios", "strongest"]
+__all__ = ["LEVEL", "Picture", "evidence", "interval", "of_check", "positions", "proved", "ratios", "strongest"]
 
 LEVEL: Final = 0.999
 """Coverage of every interval that is shown."""
@@ -22,7 +23,6 @@ _COMBINED: Final = ("SV-ALL-001", "SV-ALL-002")
 _INTERVAL: Final = ("low", "high")
 _IMPOSSIBLE: Final = "what cannot happen"
 _TINY: Final = 1e-9
-_LARGE: Final = 1000
 
 Row = tuple[str, tuple[float, ...]]
 
@@ -88,21 +88,22 @@ def strongest(checks: Sequence[Document], count: int = 3) -> list[Document]:
     first: list[Document] = []
     later: list[Document] = []
     for check in sorted(own, key=_rank):
-        areas = {_area(other) for other in first if _fails(other) == _fails(check)}
+        areas = {_area(other) for other in first if proved(other) == proved(check)}
         (later if _area(check) in areas else first).append(check)
-    return sorted([*first, *later], key=lambda check: not _fails(check))[:count]
+    return sorted([*first, *later], key=lambda check: not proved(check))[:count]
 
 
 def _area(check: Document) -> str:
     return str(check["id"].rpartition("-")[0])
 
 
-def _fails(check: Document) -> bool:
+def proved(check: Document) -> bool:
+    """Whether a check found a fault, known or not."""
     return check["status"] in (*FAILED, "known_failure")
 
 
 def _rank(check: Document) -> tuple[bool, bool, bool, float]:
-    failed = _fails(check)
+    failed = proved(check)
     return not failed, not failed or check["scope"] != "contract", not check["labels"], -_strength(check)
 
 
@@ -127,8 +128,8 @@ def of_check(check: Document, *, named: bool = False) -> Picture | None:
     Returns:
         the picture; None where the check has no cells to show.
 
-    >>> check = {"id": "SV-TOK-001", "title": "first token", "labels": ["A", "B"], "cells": 2, "n": 100}
-    >>> of_check({**check, "observed": [70, 30], "expected": [60.0, 40.0]}).about
+    >>> check = {"id": "SV-TOK-001", "title": "first token", "labels": ["A", "B", "C"], "cells": 3, "n": 100}
+    >>> of_check({**check, "observed": [70, 20, 10], "expected": [60.0, 25.0, 15.0]}).about
     'The largest difference is at A: observed 0.7, exact 0.6.'
     """
     if not check["labels"]:
@@ -145,7 +146,7 @@ def of_check(check: Document, *, named: bool = False) -> Picture | None:
         key=f"{check['id'].lower()}-shares",
         kind="shares",
         title=_begun(f"{name}shares of {n:,} events{left_out}"),
-        about=f"The largest difference is at {worst[0]}: observed {worst[1][1]:.4g}, exact {worst[1][0]:.4g}.",
+        about=f"The largest difference is at {worst[0]}: observed {short(worst[1][1])}, exact {short(worst[1][0])}.",
         axis="share of events",
         columns=("exact", "observed", *_INTERVAL),
         rows=rows,
@@ -184,15 +185,11 @@ def _compared(check: Document, name: str) -> Picture:
         key=f"{check['id'].lower()}-count",
         kind="shares",
         title=_begun(f"{name}observed and due in {check['n']:,} comparisons"),
-        about=f"Observed {_number(observed)}, due {_number(expected)}.",
+        about=f"Observed {short(observed)}, due {short(expected)}.",
         axis="number",
         columns=("due", "observed"),
         rows=((check["labels"][0], (expected, observed)),),
     )
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= _LARGE else f"{value:.4g}"
 
 
 def ratios(check: Document) -> Picture | None:
@@ -211,8 +208,8 @@ def ratios(check: Document) -> Picture | None:
         key=f"{check['id'].lower()}-ratios",
         kind="ratios",
         title=_begun(f"{check['title']}: observed over exact"),
-        about=f"A correct sampler stays at 1. The least is {low[1][1]:.4g} at p/q {low[1][0]:.4g}, "
-        f"the most {high[1][1]:.4g} at p/q {high[1][0]:.4g}.",
+        about=f"A correct sampler stays at 1. The least is {short(low[1][1])} at p/q {short(low[1][0])}, "
+        f"the most {short(high[1][1])} at p/q {short(high[1][0])}.",
         axis="observed / exact",
         columns=("p/q", "observed / exact", *_INTERVAL),
         rows=rows,

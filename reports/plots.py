@@ -6,10 +6,10 @@ tables. The same picture gives the same bytes. Text stays text, colours are the 
 
 import io
 import re
+import textwrap
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
-
-from specverify.wording import clip
 
 from .pictures import Picture
 
@@ -18,7 +18,8 @@ __all__ = ["draw"]
 _COLORS: Final = {"#010101": "ink", "#020202": "muted", "#030303": "line", "#040404": "exact", "#050505": "seen"}
 _INK, _MUTED, _LINE, _EXACT, _SEEN = _COLORS
 _WIDTH: Final = 4.4  # inches; the page scales it
-_LABEL: Final = 30
+_LABEL: Final = 26  # letters in a line of a label
+_LABEL_LINES: Final = 3
 _LARGE: Final = 1000
 _STEEP: Final = 20  # times the threshold beyond which a linear axis would hide it
 _STYLE: Final = {
@@ -55,19 +56,16 @@ def draw(picture: Picture) -> str | None:
         from matplotlib.figure import Figure
     except ImportError:
         return None
-    with matplotlib.rc_context():
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # it only measures text; the page's own font shows it
         matplotlib.rcdefaults()  # whatever the user has set is for the user's own figures
         matplotlib.rcParams.update(_STYLE | {"svg.hashsalt": picture.key})
-        figure = Figure(figsize=(_WIDTH, _height(picture)), layout="constrained", facecolor="none")
+        figure = Figure(figsize=(_WIDTH, 2.8), layout="constrained", facecolor="none")
         axes = figure.add_subplot(facecolor="none")
         _KINDS[picture.kind](axes, picture)
         figure.legend(loc="outside upper left", ncols=2, borderpad=0, handletextpad=0.5)
         FigureCanvasSVG(figure).print_svg(text := io.StringIO(), metadata={"Date": None})
     return _inlined(text.getvalue(), picture.key)
-
-
-def _height(picture: Picture) -> float:
-    return 0.95 + 0.27 * max(len(picture.rows), 2) if picture.kind == "shares" else 2.8
 
 
 def _shares(axes: Any, picture: Picture) -> None:
@@ -78,12 +76,21 @@ def _shares(axes: Any, picture: Picture) -> None:
     axes.hlines(places, lows, highs, color=_SEEN, linewidth=2)
     axes.plot(seen, places, "o", color=_SEEN, markersize=5, label="observed")
     axes.plot(exact, places, "|", color=_EXACT, markersize=13, markeredgewidth=2.5, label=picture.columns[0])
-    axes.set_yticks(places, [clip(label, _LABEL) for label, _ in picture.rows])
+    labels = [_label(label) for label, _ in picture.rows]
+    lines = 1 + max(label.count("\n") for label in labels)
+    axes.set_yticks(places, labels)
+    axes.figure.set_figheight(0.95 + max(len(labels), 2) * (0.12 + 0.15 * lines))
     axes.set_ylim(len(picture.rows) - 0.5, -0.5)
     axes.set_xlim(0, 1.06 * max(*exact, *highs, 1e-12))
     if axes.get_xlim()[1] > _LARGE:
         _count_rows(axes.xaxis)
     axes.set_xlabel(picture.axis)
+
+
+def _label(text: str) -> str:
+    """Break a label into a few short lines; the table beside the drawing has all of it."""
+    lines = textwrap.wrap(text, _LABEL) or [""]
+    return "\n".join(lines[:_LABEL_LINES]) + ("…" if len(lines) > _LABEL_LINES else "")
 
 
 def _ratios(axes: Any, picture: Picture) -> None:
@@ -145,8 +152,14 @@ def _inlined(text: str, key: str) -> str:
     body = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", body, flags=re.DOTALL)
     used = set(re.findall(r'(?:href="|url\()#([^")]+)', body))
     body = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", body)
-    body = re.sub(r" font-family: [^;]*;", "", body.replace("xlink:href", "href"))
-    for color, name in _COLORS.items():
-        body = body.replace(color, f"var(--{name})")
+    body = re.sub(r' style="[^"]*"', _of_page, body.replace("xlink:href", "href"))
     body = re.sub(r">\s+<", ">\n<", body).strip()
     return f'<svg viewBox="{box[1]}" role="img" aria-labelledby="{key}-title {key}-about">\n{body}\n</svg>'
+
+
+def _of_page(style: re.Match[str]) -> str:
+    """Leave the font to the page, and take its colours."""
+    text = re.sub(r" font-family: [^;]*;", "", style[0])
+    for color, name in _COLORS.items():
+        text = text.replace(color, f"var(--{name})")
+    return text

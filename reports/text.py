@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-__all__ = ["breadth", "columns", "entries", "hanging", "number", "scientific", "squeezed", "table", "wrap"]
+__all__ = ["breadth", "columns", "entries", "hanging", "number", "scientific", "short", "squeezed", "table", "wrap"]
 
 _WIDTH: Final = 100
 
@@ -123,6 +123,15 @@ def number(value: float | None, form: str) -> str:
     ('0.2500', '-')
     """
     return "-" if value is None else format(value, form)
+
+
+def short(value: float) -> str:
+    """Format a share, a ratio or a count by its first four digits, and all of those before the point.
+
+    >>> short(0.28484), short(-0.0), short(12345.6)
+    ('0.2848', '0', '12,346')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:z.4g}"
 
 
 def scientific(value: float) -> str:

@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from itertools import pairwise
 from typing import Any
 
@@ -109,6 +110,20 @@ def test_a_wrong_sampler_is_explained(pages: dict[str, tuple[str, Page]]) -> Non
     assert "no speed." not in right
     assert "What it looks like" not in right
     assert "The checks with the strongest evidence" in right
+
+
+def test_a_known_failure_is_no_strong_evidence_only() -> None:
+    """A conformant report with a known failure shows it as what it is, with the reason."""
+    made = document("naive-redraw")
+    for check in made["checks"]:
+        if check["status"] == "failed":
+            check |= {"status": "known_failure", "reason": "issue 12"}
+    made |= {"verdict": "conformant", "diagnosis": [], "counterexample": None}
+    text = flat(Page(html(made)).root.text)
+    assert "Conformant but for its known failures" in text
+    assert "The worst checks" in text
+    assert "none of it proves a fault" not in text
+    assert "(known failure: issue 12)" in text
 
 
 def test_speed_is_told_for_what_it_is(pages: dict[str, tuple[str, Page]]) -> None:
@@ -241,8 +256,16 @@ def test_the_same_document_gives_the_same_bytes(pages: dict[str, tuple[str, Page
 def entry(**fields: Any) -> Document:
     """Make a check of a report."""
     cells = {"labels": ["A", "B"], "observed": [70, 30], "expected": [60.0, 40.0], "cells": 2, "n": 100}
-    plain = {"title": "a check", "scope": "lossless", "status": "passed", "log10_e": 0.0, "p_value": 0.5, "reason": ""}
-    return {"id": "SV-TOK-001", **plain, **cells, **fields}
+    plain = {
+        "title": "a check",
+        "scope": "lossless",
+        "status": "passed",
+        "log10_e": 0.0,
+        "p_value": 0.5,
+        "reason": "",
+        "message": "",
+    }
+    return {"id": "SV-TOK-001", "worst_case": None, "detectable_tv": None, **plain, **cells, **fields}
 
 
 def test_the_strongest_checks_come_first() -> None:
@@ -279,6 +302,18 @@ def test_pictures_show_the_cells_that_say_most() -> None:
     assert counted is not None
     assert counted.rows == (("compared", (250.0, 500)),)
     assert pictures.of_check(entry(labels=[], observed=[], expected=[])) is None
+
+
+def test_labels_of_all_languages_are_drawn_as_they_are() -> None:
+    """Emoji, letters that matplotlib has no font for and dollar signs are text of the drawing, without a warning."""
+    made = document("reference")
+    made["checks"] = [entry(labels=["🎉 שלום 漢字 $x_1$", "<b> & ' \""])]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        page = Page(html(made))
+    drawn = [text.text for text in page.root.all("text")]
+    assert "🎉 שלום 漢字 $x_1$" in drawn
+    assert "<b> & ' \"" in drawn
 
 
 def test_ratios_need_a_draft_that_gives_the_cell() -> None:
