@@ -185,7 +185,10 @@ class Judgement:
                 return "the kit drafts for it"
             if self.plan.verifier.tree:
                 return "it asks about one draft per position"
-            return f"no case has a law for the rule {self.plan.rule}"
+            if check == "SV-SUP-002":
+                return "it is about the token rule"
+            if all(run.case_probes.law(self.rules[self.plan.rule]) is None for run in self.plan.runs):
+                return f"no case has a law for the rule {self.plan.rule}"
         if check in DEPENDENCE and self.plan.verifier.max_batch == 1:
             return "the sampler takes one row per call"
         return "no case of this run has what it needs"

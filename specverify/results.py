@@ -32,6 +32,7 @@ from specverify.tolerance import allowance
 __all__ = ["report"]
 
 SHOWN_CELLS = 32
+HARDLY = 0.01  # expected events below which none are expected
 PACKAGES = ("numpy", "scipy", "torch", "transformers")
 
 
@@ -187,10 +188,12 @@ def _message(judgement: Judgement, check: str) -> str:
     failing = [result for result in results if result.probe.key in judgement.rejected]
     worst = failing[0]
     cell = int(worst.furthest()[0])
+    due = worst.n * worst.probe.probs[cell]
+    expected = f"{due:.4g}" if due >= HARDLY else "none"
     more = f" Also on {', '.join(r.run.name for r in failing[1:4])}." if len(failing) > 1 else ""
     return (
         f"What should hold: {CATALOGUE[check].claim} On case {worst.run.name}, '{worst.probe.labels[cell]}' came "
-        f"{worst.counts[cell]} times in {worst.n} events, expected {worst.n * worst.probe.probs[cell]:.4g}.{more}"
+        f"{worst.counts[cell]} times in {worst.n} events, expected {expected}.{more}"
     )
 
 
