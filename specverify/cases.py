@@ -24,6 +24,7 @@ from specverify.rows import (
     draft_length,
     frozen,
     is_exact,
+    is_law,
     prefix_row,
     row_array,
     rows_per_position,
@@ -73,6 +74,12 @@ class Case:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.strip():
             raise ConfigError(f"expected the name of a case as text, got {brief(self.name)}; give it a short one")
+        levels = (*self.target, *self.draft) if isinstance(self.target, tuple) and isinstance(self.draft, tuple) else ()
+        if not levels or not all(map(is_law, levels)) or len(self.target) != len(self.draft) + 1:
+            raise ConfigError(
+                f"case {brief(self.name)}: expected tuples of float64 arrays [n, V] whose rows sum to 1, one more for "
+                f"the target than for the draft; use Case.from_rows or Case.from_table"
+            )
         if not isinstance(self.description, str):
             raise ConfigError(
                 f"case {brief(self.name)}: expected a description as text, got {brief(self.description)}; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -71,7 +72,8 @@ def check(
     """
     if progress is not None and not callable(progress):
         raise ConfigError(f"expected progress to be a function of a Progress, got {brief(progress)}")
-    with np.errstate(all="warn", under="ignore"):  # whatever the caller has set is the caller's
+    with np.errstate(all="warn", under="ignore"), warnings.catch_warnings():  # what the caller has set is the caller's
+        warnings.simplefilter("default")  # a warning is no finding, also where the caller has made errors of them
         run = Run(
             plan(
                 sampler,

@@ -80,7 +80,7 @@ def deliver(places: Mapping[str, str], write: Callable[[Form], str], stdout: Tex
 def _require_writable(path: str) -> None:
     if path == STDOUT:
         return
-    file = Path(path)
+    file = Path(realpath(path))  # what a link names, so that the link stays
     try:
         existed = file.exists()
         if existed and not file.is_file() and not file.is_dir():

@@ -21,6 +21,7 @@ MISS = 0.1
 """Probability beta of missing an error of the stated detectable size."""
 
 MAX_SEED = 2**63
+MIN_ALPHA = 1e-300  # whose shares a float can hold
 ALWAYS = ("SV-STR-001", "SV-ALL-001", "SV-ALL-002")
 """Checks that are part of every run, whatever was asked for."""
 
@@ -86,7 +87,7 @@ class Options:
         return cls(
             profile=profile,
             seed=_integer("seed", seed, 0, MAX_SEED - 1),
-            alpha=_number("alpha", alpha, "between 0 and 1, such as 1e-6"),
+            alpha=_number("alpha", alpha, "between 0 and 1, such as 1e-6", least=MIN_ALPHA),
             target_tv=_number(
                 "target_tv", PROFILES[profile].target_tv if target_tv is None else target_tv, "between 0 and 1"
             ),
@@ -159,9 +160,9 @@ def _integer(name: str, value: object, least: int, most: int) -> int:
     return number
 
 
-def _number(name: str, value: object, domain: str) -> float:
+def _number(name: str, value: object, domain: str, *, least: float = 0.0) -> float:
     number = _real(value)
-    if not 0 < number < 1:
+    if not least < number < 1:
         raise ConfigError(f"expected {name} to be a number {domain}, got {brief(value)}")
     return number
 

@@ -21,6 +21,7 @@ __all__ = [
     "draft_length",
     "frozen",
     "is_exact",
+    "is_law",
     "prefix_row",
     "row_array",
     "rows_per_position",
@@ -29,6 +30,8 @@ __all__ = [
 
 MAX_DRAFT_TOKENS = 1024
 TOLERANCE = 1e-9
+ROUNDING = 1e-6  # of rows that were made from checked ones
+MAX_DIGITS = 400
 
 Prefix = tuple[int, ...]
 
@@ -101,7 +104,7 @@ def row_array(name: str, where: str, level: list[Any], size: int, exact: bool) -
         if len(row) != size:
             raise ConfigError(f"case {brief(name)}: expected {size} tokens in every row, got {len(row)} in {here}")
         try:
-            rows[index] = [Fraction(value) for value in row] if exact else _floats(row)
+            rows[index] = [_fraction(value) for value in row] if exact else _floats(row)
             _check_distribution(name, here, rows[index], exact)
         except (ValueError, TypeError, ArithmeticError) as error:
             raise ConfigError(f"case {brief(name)}: expected numbers in {here}, got {told(error)}") from None
@@ -110,7 +113,28 @@ def row_array(name: str, where: str, level: list[Any], size: int, exact: bool) -
 
 def _floats(row: Sequence[Any]) -> FloatArray:
     values = row.tolist() if isinstance(row, np.ndarray) else row
-    return np.array([float(Fraction(value)) if isinstance(value, str) else float(value) for value in values])
+    return np.array([float(_fraction(value)) if isinstance(value, str) else float(value) for value in values])
+
+
+def _fraction(value: Any) -> Fraction:
+    """Read a number; one whose digits would fill the memory is refused."""
+    if isinstance(value, str):
+        exponent = value.lower().partition("e")[2].strip().lstrip("+-").replace("_", "")
+        if len(value) > MAX_DIGITS or (exponent.isdecimal() and int(exponent) > MAX_DIGITS):
+            raise ValueError(f"{brief(value)}, a number of more than {MAX_DIGITS} digits")
+    return Fraction(value)
+
+
+def is_law(rows: Any) -> bool:
+    """Say whether an array is one of rows that sum to 1, up to rounding.
+
+    Example:
+        >>> is_law(np.array([[0.5, 0.5]])), is_law(np.array([[0.5, 0.6]])), is_law([[0.5, 0.5]])
+        (True, False, False)
+    """
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.dtype != np.float64 or not rows.size:
+        return False
+    return bool((rows >= 0).all() and (np.abs(rows.sum(axis=1) - 1) <= ROUNDING).all())
 
 
 def _check_distribution(name: str, where: str, row: npt.NDArray[Any], exact: bool) -> None:

@@ -91,7 +91,7 @@ class CaseRun:
         self._hard = HardChecks(self.case, self.tau, self.rule == "token")
         self._sampler = CaseSampler(self.case)
         self._overlaps = [np.minimum(p, q).sum(axis=1) for p, q in zip(self.case.target, self.case.draft, strict=False)]
-        self._key = zlib.crc32(self.case.name.encode())
+        self._key = zlib.crc32(self.case.name.encode("utf-8", "surrogatepass"))
 
     @property
     def name(self) -> str:

@@ -67,8 +67,8 @@ evidence is promised to prove the fault with the power stated.
 |---|---|---|---|---|---|---|
 {suites}
 
-The promise is a normal approximation of the sum of log likelihood ratios. At a few dozen rows a case, as for K27e, it may
-say up to .05 too much; single checks and impossible events, which convict too, are no part of it.
+The promise is a normal approximation of the sum of log likelihood ratios. At a few dozen rows a case, as for K27e, it
+may say up to .05 too much; single checks and impossible events, which convict too, are no part of it.
 """
 
 

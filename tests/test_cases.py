@@ -323,3 +323,29 @@ def test_a_case_has_a_name_and_its_description_is_text(name: Any) -> None:
 def test_any_integer_is_a_length() -> None:
     """The length of a draft may be an integer of NumPy."""
     assert Case.from_rows("c", HALF, HALF, num_draft_tokens=np.int64(2)).num_draft_tokens == 2  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("target", "draft"),
+    [
+        (None, None),
+        ([[0.5, 0.5]], []),
+        ((np.array([[0.5, 0.6]]),), ()),
+        ((np.array([[0.5, 0.5]], dtype=np.float32),), ()),
+        ((np.array([[1.5, -0.5]]),), ()),
+        ((np.array([0.5, 0.5]),), ()),
+        ((np.array([[0.5, 0.5]]),), (np.array([[0.5, 0.5]]),)),
+    ],
+)
+def test_what_is_no_case_cannot_be_made_by_hand(target: Any, draft: Any) -> None:
+    """The class itself refuses what its builders would have refused."""
+    with pytest.raises(ConfigError, match=r"use Case\.from_rows"):
+        Case("x", target, draft)
+
+
+@pytest.mark.parametrize("text", ["1e-99999999", "1E+99999999", "1e-99_999_999", "0." + "0" * 10_000 + "1"])
+def test_a_text_of_endless_digits_is_refused(text: str) -> None:
+    """A number that would fill the memory is refused at once, written out or with an exponent."""
+    for rest in ("1/2", 0.5):
+        with pytest.raises(ConfigError, match="more than 400 digits"):
+            Case.from_rows("x", [text, rest], [], num_draft_tokens=0)

@@ -451,3 +451,12 @@ def test_a_real_run_ends_in_a_valid_report(
     assert main(["check", target, "--samples", "2000", "--target-tv", "0.9", "--json", "-"]) == status
     again = json.loads(capsys.readouterr().out)
     assert [check["observed"] for check in again["checks"]] == [check["observed"] for check in Report.read(path).checks]
+
+
+def test_a_link_to_a_file_that_is_not_there_yet_stays_a_link(tmp_path: Path) -> None:
+    """The report goes where the link points."""
+    link, file = tmp_path / "link.json", tmp_path / "target.json"
+    link.symlink_to("target.json")
+    assert main(["check", "reference", "--only", "SV-RPL-001", "--json", str(link)]) in (0, 3)
+    assert link.is_symlink()
+    assert json.loads(file.read_text("utf-8"))["tool"]["name"] == "specverify"
