@@ -7,7 +7,7 @@ from typing import Final
 from .comparison import ABSENT, Column, Row, columns_of, rows_of
 from .markdown import SIGNS, VERDICT_SIGNS
 from .markup import Section, code, escaped, fitted, row
-from .summary import Document
+from .claims import Document
 from .text import breadth, columns, squeezed, wrap
 
 __all__ = ["compare", "compare_markdown"]

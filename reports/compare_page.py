@@ -6,7 +6,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 from .comparison import ABSENT, columns_of, rows_of
-from .summary import Document
+from .claims import Document
 from .text import squeezed
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Final
 
 from specverify.wording import printable
 
-from .summary import Document, shown
+from .claims import Document, shown
 from .text import number
 
 __all__ = ["ABSENT", "Column", "Row", "columns_of", "rows_of"]

@@ -14,7 +14,7 @@ from .compare_page import compare_html
 from .html import html
 from .junit import junit
 from .markdown import markdown
-from .summary import Document
+from .claims import Document
 
 __all__ = ["FORMS", "Form", "save"]
 

@@ -15,7 +15,7 @@ from specverify.wording import clip
 from . import pictures, speed
 from .pictures import Picture
 from .plots import draw
-from .summary import Document, claim, facts, power, shown
+from .claims import Document, claim, facts, power, shown
 from .text import number, scientific, short
 
 if TYPE_CHECKING:

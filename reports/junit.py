@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from specverify.wording import printable
 
 from .phrases import cells, figures
-from .summary import FAILED, Document, claim, shown
+from .claims import FAILED, Document, claim, shown
 from .terminal import render
 
 __all__ = ["junit"]

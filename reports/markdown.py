@@ -9,7 +9,7 @@ from typing import Final
 from . import speed
 from .markup import LIMIT, Section, code, escaped, fenced, fitted, row
 from .phrases import cells, figures, law, p_value, quantities, suspects
-from .summary import FAILED, Document, claim, facts, shown
+from .claims import FAILED, Document, claim, facts, shown
 from .text import number
 
 __all__ = ["SIGNS", "VERDICT_SIGNS", "markdown"]

@@ -6,7 +6,7 @@ Everything here is plain text from the report document; how it is laid out and e
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from .summary import Document
+from .claims import Document
 from .text import number, scientific
 
 __all__ = ["cells", "figures", "law", "p_value", "quantities", "suspects"]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .summary import FAILED, Document
+from .claims import FAILED, Document
 from .text import short
 
 __all__ = ["LEVEL", "Picture", "evidence", "interval", "of_check", "positions", "proved", "ratios", "strongest"]

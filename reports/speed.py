@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from .summary import Document
+from .claims import Document
 
 __all__ = ["NOT_FASTER", "headroom", "sentences"]
 

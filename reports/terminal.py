@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final, TextIO
 
 from .phrases import cells, figures, law, p_value, quantities, suspects
-from .summary import FAILED, Document, claim, facts, shown
+from .claims import FAILED, Document, claim, facts, shown
 from .text import columns, number, wrap
 
 __all__ = ["render", "render_check", "wants_color"]
