@@ -48,7 +48,7 @@ STATUSES: Final[Mapping[str, Sign]] = {
     "error": Sign("!", "💥", "ERROR", "the check broke"),
     "inconclusive": Sign("?", "❔", "open", "not decided"),
     "not_applicable": Sign("n/a", "⬜", "n/a", "not applicable"),
-    _KNOWN: Sign("k", "⚠️", "known", "known failure"),
+    _KNOWN: Sign("k", "⚠️", "known", "listed as a known failure"),
     ABSENT: Sign("", "", "", "not in that report"),
 }
 """The sign of each status of a check, and of a check that a report lacks."""
