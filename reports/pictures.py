@@ -53,7 +53,8 @@ def miss(document: Document) -> float:
     """Give the probability with which one interval may miss, so that all of them hold together.
 
     The cells that are shown are the furthest of all that the run compared, so the error budget of the run is divided
-    among those (Bonferroni): whichever are chosen, a correct sampler has one that misses with probability at most alpha.
+    among those (Bonferroni). Whichever are chosen, with a correct sampler one of them misses with probability at most
+    alpha.
 
     Args:
         document: a report document.
@@ -242,7 +243,8 @@ def _grown(looks: Sequence[tuple[int, float]], threshold: float) -> str:
     bound = f"the threshold of {threshold:.1f} that proves a fault"
     proves = max(value for _, value in looks) >= threshold
     if len(looks) == 1:
-        return f"At the only look, after {rows:,} rows, log10 E is {end:z,.1f}, {'above' if proves else 'below'} {bound}."
+        said = "above" if proves else "below"
+        return f"At the only look, after {rows:,} rows, log10 E is {end:z,.1f}, {said} {bound}."
     said = "crosses" if proves else "stays below"
     return f"Over {len(looks)} looks log10 E {said} {bound}; it ends at {end:z,.1f} after {rows:,} rows."
 

@@ -33,7 +33,7 @@ _LARGEST: Final = 1e300  # sums and axes of such numbers are finite still
 Schema = Mapping[str, Any]
 
 
-def damage(document: object) -> str | None:
+def damage(document: Any) -> str | None:
     r"""Say where a document departs from the form of a report.
 
     Args:

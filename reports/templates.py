@@ -1,4 +1,4 @@
-"""Every page is made by one engine with one set of rules: foreign text is escaped, and a name that is missing is an error."""
+"""Every page is made by one engine with one set of rules: foreign text is escaped, a missing name is an error."""
 
 from collections.abc import Callable, Mapping
 from importlib import resources

@@ -101,7 +101,7 @@ def _failures(checks: Sequence[Document], in_full: int) -> list[str]:
 def _known(checks: Sequence[Document]) -> list[str]:
     """Every known failure, with the reason that its entry in the list gives."""
     known = known_failures(checks)
-    lines = [line for check in known for line in wrap(f"{check['title']}: {check['reason']}", label=f"  {check['id']}  ")]
+    lines = [line for c in known for line in wrap(f"{c['title']}: {c['reason']}", label=f"  {c['id']}  ")]
     return [f"KNOWN FAILURES ({len(known)} of {len(checks)} checks)", *lines] if known else []
 
 
