@@ -51,8 +51,10 @@ def _of_check(check: Part, where: str) -> Iterator[str]:
         yield f"{where}.ratios: expected none or as many as labels, got another number"
     if check["cells"] is None:
         return  # one number of a comparison, which is no part of the n comparisons
-    if check["cells"] < labels:
+    if check["cells"] + 1 < labels:  # the label of what cannot happen stands for no cell of the law
         yield f"{where}.cells: expected at least as many as labels, got {check['cells']}"
+    if any(count % 1 for count in check["observed"]):
+        yield f"{where}.observed: expected whole numbers of events, got a broken one"
     for name in ("observed", "expected"):
         if sum(check[name]) > n * (1 + _ROUNDING):
             yield f"{where}.{name}: expected at most the n of the check in all, got more"

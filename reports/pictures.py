@@ -18,6 +18,7 @@ __all__ = ["Picture", "evidence", "interval", "miss", "of_check", "positions", "
 
 _UNTOLD: Final = 10**6  # shares that a run compared, in documents before version 1.2: more than one ever did
 _CELLS: Final = 10
+_FAR: Final = 1e100  # p/q beyond which the draft as good as never gives a cell, or the target
 _INTERVAL: Final = ("low", "high")
 
 Row = tuple[str, tuple[float, ...]]
@@ -201,7 +202,7 @@ def ratios(check: Document, miss: float) -> Picture | None:
     rows = tuple(
         (label, (ratio, observed / expected, *(end * n / expected for end in interval(observed, n, miss))))
         for label, ratio, observed, expected in cells
-        if ratio and expected >= 1
+        if ratio and 1 / _FAR <= ratio <= _FAR and expected >= 1
     )
     if len(rows) < 2:
         return None

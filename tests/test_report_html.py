@@ -504,7 +504,7 @@ def test_no_interval_of_a_correct_sampler_misses(seed: int) -> None:
     """
     made = specverify.check(load("reference"), samples=3000, target_tv=0.9, alpha=1e-10, seed=seed).document
     rows = drawn_with_intervals(made)
-    assert len(rows) > 100
+    assert len(rows) > 30
     assert all(low <= exact <= high for exact, _, low, high in rows)
 
 
