@@ -85,7 +85,7 @@ def interval(count: float, n: float, miss: float) -> tuple[float, float]:
 
     low = float(betaincinv(count, n - count + 1, miss / 2)) if count else 0.0
     high = float(betainccinv(count + 1, n - count, miss / 2)) if count < n else 1.0
-    return low, high
+    return 0.0 if math.isnan(low) else low, 1.0 if math.isnan(high) else high  # below 1e-290 the solver may give up
 
 
 def strongest(checks: Sequence[Document], count: int = 3) -> list[Document]:

@@ -477,6 +477,12 @@ def test_intervals_are_exact() -> None:
             assert binom.cdf(count, n, high) == pytest.approx(miss / 2, rel=1e-6)
 
 
+def test_an_interval_that_cannot_be_found_is_the_widest() -> None:
+    """Where the solver gives up, for misses that no run asks for, the end stays where nothing is excluded."""
+    assert pictures.interval(1, 10, 1e-300)[1] == pictures.interval(1, 10, 0.0)[1] == 1
+    assert pictures.interval(9, 10, 1e-310)[0] == pictures.interval(9, 10, 0.0)[0] == 0
+
+
 def test_intervals_share_the_error_budget_of_the_run() -> None:
     """Each gets the part of one among all shares that were compared; an older report is taken to have compared many."""
     made = document("reference")
