@@ -1,6 +1,5 @@
 """The report of a run: one versioned document, and the views of it that people read."""
 
-from . import pictures, speed
 from .compare import compare
 from .document import SCHEMA_VERSION, Report
 from .forms import FORMS, Form, save
@@ -21,12 +20,10 @@ __all__ = [
     "html",
     "junit",
     "markdown",
-    "pictures",
     "render",
     "render_check",
     "save",
     "scientific",
-    "speed",
     "table",
     "wants_color",
 ]

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from .comparison import ABSENT, Column, Row, columns_of, rows_of
-from .markdown import SIGNS, VERDICT_SIGNS
+from .claims import Document
+from .comparison import Column, Row, columns_of, rows_of
 from .markup import Section, code, escaped, fitted, row
-from .summary import Document
+from .statuses import STATUSES, VERDICTS
 from .text import breadth, columns, squeezed, wrap
 
 __all__ = ["compare", "compare_markdown"]
@@ -17,20 +17,7 @@ _AT_ONCE: Final = 10
 _KEY_NAME: Final = 24
 _KEY_RUN: Final = 64
 _MARKDOWN_NAME: Final = 24
-_WORDS: Final = {
-    "passed": "ok",
-    "failed": "FAIL",
-    "error": "ERROR",
-    "inconclusive": "open",
-    "not_applicable": "n/a",
-    "known_failure": "known",
-    ABSENT: "",
-}
-_VERDICTS: Final = {"conformant": "conform.", "nonconformant": "NONCONF.", "inconclusive": "inconcl."}
-_LEGEND: Final = (
-    "ok passed, FAIL failed, ERROR the check broke, open not decided, n/a not applicable, known listed as a known "
-    "failure, blank not in that report"
-)
+_LEGEND: Final = ", ".join(f"{sign.short or 'blank'} {sign.meaning}" for sign in STATUSES.values())
 
 
 def compare(documents: Sequence[Document], sources: Sequence[str]) -> str:
@@ -71,10 +58,10 @@ def _table(block: Sequence[Column], reports: Sequence[Column]) -> list[str]:
 
 
 def _cells(entry: Row, places: Iterable[int], width: int) -> Iterator[str]:
-    words = _WORDS if entry.is_check else _VERDICTS if entry.name == "verdict" else {}
+    signs = STATUSES if entry.is_check else VERDICTS if entry.name == "verdict" else {}
     for place in places:
         text = entry.cells[place]
-        yield squeezed(words.get(text, text), width)
+        yield squeezed(signs[text].short if text in signs else text, width)
 
 
 def _key(reports: Sequence[Column]) -> str:
@@ -109,7 +96,7 @@ def compare_markdown(documents: Sequence[Document], sources: Sequence[str]) -> s
     table = f"{row(head)}\n{row(['---'] * len(head))}\n"
     lines = [f"{row([_named(entry), *map(partial(_sign, entry), entry.cells)])}\n" for entry in rows_of(reports)]
     key = [f"- ({r.number}) {_full(r.name)} {escaped(r.details)}, {_full(r.source)}\n" for r in reports]
-    legend = ", ".join(f"{sign} {status.replace('_', ' ')}" for status, sign in SIGNS.items())
+    legend = ", ".join(f"{sign.emoji or 'blank'} {sign.meaning}" for sign in STATUSES.values())
     return fitted(
         [Section(title + table, lines, "rows"), Section("\n", key, "reports"), Section(f"\n{legend}\n", [], "")]
     )
@@ -129,5 +116,5 @@ def _named(entry: Row) -> str:
 
 def _sign(entry: Row, text: str) -> str:
     if entry.is_check:
-        return SIGNS.get(text, "")
-    return f"{VERDICT_SIGNS[text]} {text}" if entry.name == "verdict" else escaped(squeezed(text, _MARKDOWN_NAME))
+        return STATUSES[text].emoji
+    return f"{VERDICTS[text].emoji} {text}" if entry.name == "verdict" else escaped(squeezed(text, _MARKDOWN_NAME))

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Final
 
-from .comparison import ABSENT, columns_of, rows_of
-from .summary import Document
+from .claims import Document
+from .comparison import columns_of, rows_of
+from .statuses import STATUSES
+from .templates import template
 from .text import squeezed
 
 if TYPE_CHECKING:
@@ -15,15 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["compare_html"]
 
 _NAME: Final = 28
-_STATUSES: Final = {
-    "passed": ("✓", "passed"),
-    "failed": ("✗", "failed"),
-    "error": ("!", "error"),
-    "inconclusive": ("?", "inconclusive"),
-    "not_applicable": ("n/a", "not applicable"),
-    "known_failure": ("k", "known failure"),
-    ABSENT: ("", "not in that report"),
-}
 
 
 def compare_html(documents: Sequence[Document], sources: Sequence[str]) -> str:
@@ -41,14 +33,9 @@ def compare_html(documents: Sequence[Document], sources: Sequence[str]) -> str:
         True
     """
     reports = columns_of(documents, sources)
-    return _template().render(reports=reports, rows=list(rows_of(reports)), statuses=_STATUSES) + "\n"
+    return _template().render(reports=reports, rows=list(rows_of(reports)), statuses=STATUSES) + "\n"
 
 
 @cache
 def _template() -> "Template":
-    """Load the template when a page is wanted: its engine is no part of the other forms."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["squeezed"] = lambda text: squeezed(text, _NAME)
-    return environment.from_string(resources.files(__package__).joinpath("compare.html").read_text(encoding="utf-8"))
+    return template("compare.html", {"squeezed": lambda text: squeezed(text, _NAME)})

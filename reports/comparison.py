@@ -10,13 +10,11 @@ from typing import Final
 
 from specverify.wording import printable
 
-from .summary import Document, shown
+from .claims import Document, shown
+from .statuses import ABSENT
 from .text import number
 
-__all__ = ["ABSENT", "Column", "Row", "columns_of", "rows_of"]
-
-ABSENT: Final = "absent"
-"""Stands where a report does not have a check that another one has."""
+__all__ = ["Column", "Row", "columns_of", "rows_of"]
 
 _FACTS: Final = {
     "verdict": "what was found",

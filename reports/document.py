@@ -15,10 +15,10 @@ from .terminal import render
 
 __all__ = ["SCHEMA_VERSION", "Report"]
 
-SCHEMA_VERSION: Final = "1.1"
+SCHEMA_VERSION: Final = "1.2"
 """The form that this version writes, described by ``report.schema.json`` beside this file."""
 
-_MARKS: Final = ("schema_version", "tool", "sampler", "verdict", "checks")
+_NEEDED: Final = ("schema_version", "tool", "sampler", "verdict", "checks")
 
 
 @dataclass(frozen=True, repr=False)
@@ -135,7 +135,7 @@ def _refuse_constant(name: str) -> Any:
 
 def _require_report(document: object, path: str | Path) -> None:
     """Refuse what only looks like a report, what a later version wrote, and what was damaged since."""
-    missing = [mark for mark in _MARKS if not isinstance(document, dict) or mark not in document]
+    missing = [name for name in _NEEDED if not isinstance(document, dict) or name not in document]
     if missing or not isinstance(document, dict):
         raise ConfigError(
             f"expected a specverify report, but {path} has no {missing[0]!r}; name a file written with --json"

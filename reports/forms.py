@@ -9,12 +9,12 @@ from typing import Final
 from specverify.errors import ConfigError
 from specverify.wording import brief
 
+from .claims import Document
 from .compare import compare_markdown
 from .compare_page import compare_html
 from .html import html
 from .junit import junit
 from .markdown import markdown
-from .summary import Document
 
 __all__ = ["FORMS", "Form", "save"]
 

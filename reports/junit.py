@@ -11,13 +11,13 @@ from xml.etree import ElementTree
 
 from specverify.wording import printable
 
+from .claims import Document, claim, shown
 from .phrases import cells, figures
-from .summary import FAILED, Document, claim, shown
+from .statuses import COMBINED, FAILED
 from .terminal import render
 
 __all__ = ["junit"]
 
-_VERDICT: Final = "SV-ALL-001"  # its test case also stands for the verdict, as it does under pytest
 _NO_XML: Final = re.compile("[\ufffe\uffff]")  # of the characters that XML lacks, those that printable leaves
 
 
@@ -71,8 +71,8 @@ def _add_properties(suite: ElementTree.Element, document: Document) -> None:
     }
     properties = ElementTree.SubElement(suite, "properties")
     for name, value in values.items():
-        shown = "unknown" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-        ElementTree.SubElement(properties, "property", name=name, value=_xml(shown))
+        text = "unknown" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        ElementTree.SubElement(properties, "property", name=name, value=_xml(text))
 
 
 def _speaker(document: Document) -> str | None:
@@ -80,7 +80,7 @@ def _speaker(document: Document) -> str | None:
     if document["verdict"] != "inconclusive" or not document["checks"]:
         return None
     ids = [str(check["id"]) for check in document["checks"]]
-    return _VERDICT if _VERDICT in ids else ids[-1]
+    return COMBINED[0] if COMBINED[0] in ids else ids[-1]
 
 
 def _add_outcome(case: ElementTree.Element, check: Document, verdict: str, doubt: str) -> None:

@@ -7,23 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from . import speed
+from .claims import Document, claim, facts, shown
 from .markup import LIMIT, Section, code, escaped, fenced, fitted, row
-from .phrases import cells, figures, law, p_value, quantities, suspects
-from .summary import FAILED, Document, claim, facts, shown
+from .phrases import cells, example_title, figures, law, p_value, quantities, suspects
+from .statuses import STATUSES, VERDICTS, failures, known_failures
 from .text import number
 
-__all__ = ["SIGNS", "VERDICT_SIGNS", "markdown"]
-
-VERDICT_SIGNS: Final = {"conformant": "✅", "nonconformant": "❌", "inconclusive": "❔"}
-SIGNS: Final = {
-    "passed": "✅",
-    "failed": "❌",
-    "error": "💥",
-    "inconclusive": "❔",
-    "not_applicable": "⬜",
-    "known_failure": "⚠️",
-}
-"""The sign of each status of a check; the word always stands near it."""
+__all__ = ["markdown"]
 
 _COLUMNS: Final = ("", "check", "status", "worst case", "n", "p", "log10 E", "detectable TV")
 
@@ -50,6 +40,7 @@ def markdown(document: Document, *, limit: int = LIMIT) -> str:
             _failures(document["checks"]),
             _diagnosis(document["diagnosis"]),
             *_counterexample(document["counterexample"]),
+            _known(document["checks"]),
             _warnings(document["warnings"][document["verdict"] == "inconclusive" :]),
             *_speed(document),
             _checks(document["checks"]),
@@ -59,7 +50,7 @@ def markdown(document: Document, *, limit: int = LIMIT) -> str:
 
 
 def _verdict(document: Document) -> Section:
-    name, sign = document["sampler"]["name"], VERDICT_SIGNS[document["verdict"]]
+    name, sign = document["sampler"]["name"], VERDICTS[document["verdict"]].emoji
     lines = [f"- **{label}:** {escaped(text)}\n" for label, text in facts(document).items()]
     verdict = escaped(f"{document['verdict'].upper()}{claim(document)}")
     return Section(f"## {sign} {code(name, len(name))}\n\n**Verdict:** {verdict}\n\n", lines, "facts")
@@ -71,9 +62,15 @@ def _section(title: str, items: Sequence[str], name: str) -> Section:
 
 
 def _failures(checks: Sequence[Document]) -> Section:
-    failed = [check for check in checks if check["status"] in FAILED]
+    failed = failures(checks)
     title = f"Failed: {len(failed)} of {len(checks)} checks"
     return _section(title, [_failure(check) for check in failed], "failed checks")
+
+
+def _known(checks: Sequence[Document]) -> Section:
+    known = known_failures(checks)
+    lines = [f"- **{escaped(c['id'])}** {escaped(c['title'])}: {escaped(c['reason'])}\n" for c in known]
+    return _section(f"Known failures: {len(known)} of {len(checks)} checks", lines, "known failures")
 
 
 def _failure(check: Document) -> str:
@@ -100,13 +97,13 @@ def _counterexample(example: Document | None) -> Iterator[Section]:
         for quantity, parts in quantities(example)
         for label, due, seen in parts
     ]
-    title = f"\n### Smallest case that shows it: {code(example['case'])}, {drafted}\n\n"
+    title = f"\n### {example_title(example)}: {code(example['case'])}, {drafted}\n\n"
     yield Section(f"{title}{laws}\n{columns}", rows, "values")
     yield Section(f"\nReproduce:\n\n{fenced(example['reproduce'])}\n", [], "")
 
 
 def _law(rows: Sequence[Sequence[float | str]]) -> str:
-    return "; ".join(code(line, len(line)) for line in law(rows)) or "in the report document"
+    return "; ".join(code(line, len(line)) for line in law(rows))
 
 
 def _warnings(warnings: Sequence[str]) -> Section:
@@ -148,9 +145,9 @@ def _checks(checks: Sequence[Document]) -> Section:
 
 def _check(check: Document) -> str:
     status = check["status"].replace("_", " ")
-    shown = f"{status}: {check['reason']}" if check["reason"] else status
+    told = f"{status}: {check['reason']}" if check["reason"] else status
     named = f"{check['id']} {check['title']}"
     worst = code(check["worst_case"]) if check["worst_case"] else "-"
     tail, tv = p_value(check), number(check["detectable_tv"], ".2g")
     numbers = (format(check["n"], ","), tail, number(check["log10_e"], ".1f"), tv)
-    return f"{row([SIGNS[check['status']], escaped(named), escaped(shown), worst, *map(escaped, numbers)])}\n"
+    return f"{row([STATUSES[check['status']].emoji, escaped(named), escaped(told), worst, *map(escaped, numbers)])}\n"

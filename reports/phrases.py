@@ -6,14 +6,13 @@ Everything here is plain text from the report document; how it is laid out and e
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from .summary import Document
+from .cells import due, furthest
+from .claims import Document
 from .text import number, scientific
 
-__all__ = ["cells", "figures", "law", "p_value", "quantities", "suspects"]
+__all__ = ["cells", "example_title", "figures", "law", "p_value", "quantities", "suspects"]
 
 _SHOWN_CELLS: Final = 3
-_SHOWN_ROWS: Final = 4
-_SHOWN_TOKENS: Final = 8
 _LIKELY: Final = 0.05
 _CERTAIN: Final = 0.995
 _VISIBLE: Final = 0.05
@@ -34,10 +33,9 @@ def p_value(check: Document) -> str:
 
 
 def cells(check: Document) -> Iterator[str]:
-    """Describe the cells that depart most from what was expected, in standard deviations."""
-    every = zip(check["labels"], check["observed"], check["expected"], strict=True)
-    departing = [cell for cell in every if abs(cell[1] - cell[2]) >= _VISIBLE]
-    departing.sort(key=lambda cell: -abs(cell[1] - cell[2]) / max(cell[2], 1.0) ** 0.5)
+    """Describe the cells that depart most from what was expected, where the difference can be seen in the numbers."""
+    found = ((check["labels"][cell], check["observed"][cell], due(check, cell)) for cell in furthest(check))
+    departing = [cell for cell in found if abs(cell[1] - cell[2]) >= _VISIBLE]
     for label, observed, expected in departing[:_SHOWN_CELLS]:
         yield f"{label}: observed {observed:,.0f}, expected {expected:,.1f}"
 
@@ -53,18 +51,34 @@ def suspects(candidates: Sequence[Document]) -> list[tuple[str, str]]:
     return found
 
 
+def example_title(example: Document) -> str:
+    """What the case of a counterexample shows: the fault, or, where only all cases together do, most of the evidence.
+
+    >>> example_title({"shown_by": "all evidence"})
+    'Case with most of the evidence; only all cases together show the fault'
+    """
+    if example.get("shown_by", "case") == "case":  # documents before version 1.2 do not say
+        return "Smallest case that shows it"
+    return "Case with most of the evidence; only all cases together show the fault"
+
+
 def quantities(example: Document) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
     """Each quantity of a counterexample, with the label, the exact and the observed value of each of its parts."""
     for quantity, exact in example["expected"].items():
         seen = example["observed"].get(quantity, {})
-        parts = [(label, number(due, ".4f"), number(seen.get(label), ".4f")) for label, due in exact.items()]
+        parts = [(label, number(value, ".4f"), number(seen.get(label), ".4f")) for label, value in exact.items()]
         yield quantity, parts
 
 
-def law(rows: Sequence[Sequence[float | str]]) -> list[str]:
-    """The rows of a law; one too large to read is named by its shape."""
-    if any(len(row) > _SHOWN_TOKENS for row in rows):
+def law(rows: Sequence[Sequence[float | str]], *, most_rows: int = 4, most_tokens: int = 8) -> list[str]:
+    """The rows of a law; one too large to read is named by its shape, one that the document lacks by that.
+
+    >>> law([["3/5", "2/5"]] * 3, most_rows=1)
+    ['3/5  2/5', '(2 more rows in the report document)']
+    """
+    if not rows:
+        return ["too large to show"]
+    if any(len(row) > most_tokens for row in rows):
         return [f"{len(rows)} rows of {len(rows[0])}, in the report document"]
-    shown = ["  ".join(map(str, row)) for row in rows[:_SHOWN_ROWS]]
-    more = [f"({len(rows) - _SHOWN_ROWS} more rows in the report document)"] if len(rows) > _SHOWN_ROWS else []
-    return [*shown, *more]
+    more = [f"({len(rows) - most_rows} more rows in the report document)"] if len(rows) > most_rows else []
+    return ["  ".join(map(str, row)) for row in rows[:most_rows]] + more

@@ -9,20 +9,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .summary import FAILED, Document
+from .cells import due, furthest
+from .claims import Document
+from .statuses import COMBINED, FAILED, proved
 from .text import short
 
-__all__ = ["LEVEL", "Picture", "evidence", "interval", "of_check", "positions", "proved", "ratios", "strongest"]
+__all__ = ["Picture", "evidence", "interval", "miss", "of_check", "positions", "ratios", "strongest"]
 
-LEVEL: Final = 0.999
-"""Coverage of every interval that is shown."""
-
-_Z: Final = 3.2905267314919255  # two-sided normal quantile of LEVEL
+_UNTOLD: Final = 10**6  # shares that a run compared, in documents before version 1.2: more than one ever did
 _CELLS: Final = 10
-_COMBINED: Final = ("SV-ALL-001", "SV-ALL-002")
+_FAR: Final = 1e100  # p/q beyond which the draft as good as never gives a cell, or the target
 _INTERVAL: Final = ("low", "high")
-_IMPOSSIBLE: Final = "what cannot happen"
-_TINY: Final = 1e-9
 
 Row = tuple[str, tuple[float, ...]]
 
@@ -53,24 +50,42 @@ class Picture:
     threshold: float = math.inf
 
 
-def interval(count: float, n: float) -> tuple[float, float]:
-    """Give Wilson's score interval of a probability, at ``LEVEL``.
+def miss(document: Document) -> float:
+    """Give the probability with which one interval may miss, so that all of them hold together.
+
+    The cells that are shown are the furthest of all that the run compared, so the error budget of the run is divided
+    among those (Bonferroni). Whichever are chosen, with a correct sampler one of them misses with probability at most
+    alpha.
+
+    Args:
+        document: a report document.
+
+    >>> miss({"options": {"alpha": 1e-6}, "compared_shares": 500})
+    2e-09
+    """
+    return float(document["options"]["alpha"] / max(1, document.get("compared_shares", _UNTOLD)))
+
+
+def interval(count: float, n: float, miss: float) -> tuple[float, float]:
+    """Give the exact interval of a probability by Clopper and Pearson, which holds for the rarest events too.
 
     Args:
         count: events seen, 0 to n.
         n: events that could be seen, above 0.
+        miss: largest probability with which the interval misses, in (0, 1).
 
     Returns:
         the ends, in [0, 1].
 
-    >>> low, high = interval(500, 1000)
+    >>> low, high = interval(500, 1000, 0.001)
     >>> round(low, 3), round(high, 3)
-    (0.448, 0.552)
+    (0.447, 0.553)
     """
-    share, spread = count / n, _Z**2 / n
-    middle = (share + spread / 2) / (1 + spread)
-    half = _Z / (1 + spread) * math.sqrt(share * (1 - share) / n + spread / (4 * n))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    from scipy.special import betainccinv, betaincinv  # slow to import, and only pictures need it
+
+    low = float(betaincinv(count, n - count + 1, miss / 2)) if count else 0.0
+    high = float(betainccinv(count + 1, n - count, miss / 2)) if count < n else 1.0
+    return 0.0 if math.isnan(low) else low, 1.0 if math.isnan(high) else high  # below 1e-290 the solver may give up
 
 
 def strongest(checks: Sequence[Document], count: int = 3) -> list[Document]:
@@ -84,7 +99,7 @@ def strongest(checks: Sequence[Document], count: int = 3) -> list[Document]:
         checks that failed or can be drawn, the strongest of each area before the second of any; what combines other
         checks is not among them.
     """
-    own = [check for check in checks if check["id"] not in _COMBINED and (check["status"] in FAILED or _drawn(check))]
+    own = [check for check in checks if check["id"] not in COMBINED and (check["status"] in FAILED or _drawn(check))]
     first: list[Document] = []
     later: list[Document] = []
     for check in sorted(own, key=_rank):
@@ -95,11 +110,6 @@ def strongest(checks: Sequence[Document], count: int = 3) -> list[Document]:
 
 def _area(check: Document) -> str:
     return str(check["id"].rpartition("-")[0])
-
-
-def proved(check: Document) -> bool:
-    """Whether a check found a fault, known or not."""
-    return check["status"] in (*FAILED, "known_failure")
 
 
 def _rank(check: Document) -> tuple[bool, bool, bool, float]:
@@ -118,29 +128,33 @@ def _drawn(check: Document) -> bool:
     return bool(check["labels"]) and check["cells"] is not None and check["n"] > 0
 
 
-def of_check(check: Document, *, named: bool = False) -> Picture | None:
+def of_check(check: Document, miss: float, *, named: bool = False) -> Picture | None:
     """Show the cells of a check that lie furthest from what was expected.
 
     Args:
         check: a check of a report.
+        miss: largest probability with which each interval misses.
         named: begin the title with that of the check.
 
     Returns:
         the picture; None where the check has no cells to show.
 
     >>> check = {"id": "SV-TOK-001", "title": "first token", "labels": ["A", "B", "C"], "cells": 3, "n": 100}
-    >>> of_check({**check, "observed": [70, 20, 10], "expected": [60.0, 25.0, 15.0]}).about
+    >>> of_check({**check, "observed": [70, 20, 10], "expected": [60.0, 25.0, 15.0]}, 1e-9).about
     'The largest difference is at A: observed 0.7, exact 0.6.'
     """
-    if not check["labels"]:
+    if not check["labels"] or not check["n"]:
         return None
     name = f"{check['title']}: " if named else ""
     if not _drawn(check):
         return _compared(check, name)
-    cells = _furthest(check)
+    filled = furthest(check)
+    cells = sorted(filled[:_CELLS])
     n, labels = check["n"], check["labels"]
-    left_out = f", the {len(cells)} furthest of {check['cells']} cells" if len(cells) < len(_filled(check)) else ""
-    rows = tuple((labels[c], _share(_due(check, c), check["observed"][c], n)) for c in cells)
+    left_out = f", the {len(cells)} furthest of {check['cells']} cells" if len(cells) < len(filled) else ""
+    rows = tuple((labels[c], _share(due(check, c), check["observed"][c], n, miss)) for c in cells)
+    if not rows:
+        return None
     worst = max(rows, key=lambda row: abs(row[1][1] - row[1][0]))
     return Picture(
         key=f"{check['id'].lower()}-shares",
@@ -157,25 +171,8 @@ def _begun(title: str) -> str:
     return title[:1].upper() + title[1:]
 
 
-def _share(expected: float, observed: float, n: float) -> tuple[float, ...]:
-    return expected / n, observed / n, *interval(observed, n)
-
-
-def _due(check: Document, cell: int) -> float:
-    """Give the events due in a cell: none in that of what cannot happen, whose tiny share is only lent."""
-    return 0.0 if check["labels"][cell] == _IMPOSSIBLE else float(check["expected"][cell])
-
-
-def _furthest(check: Document) -> list[int]:
-    """List the cells to show, in their own order: those furthest from what was expected, in standard deviations."""
-    seen, due = check["observed"], check["expected"]
-    order = sorted(_filled(check), key=lambda cell: -abs(seen[cell] - due[cell]) / math.sqrt(due[cell] + _TINY))
-    return sorted(order[:_CELLS])
-
-
-def _filled(check: Document) -> list[int]:
-    """List the cells in which something was seen or due."""
-    return [cell for cell, seen in enumerate(check["observed"]) if seen or _due(check, cell)]
+def _share(expected: float, observed: float, n: float, miss: float) -> tuple[float, ...]:
+    return expected / n, observed / n, *interval(observed, n, miss)
 
 
 def _compared(check: Document, name: str) -> Picture:
@@ -192,14 +189,20 @@ def _compared(check: Document, name: str) -> Picture:
     )
 
 
-def ratios(check: Document) -> Picture | None:
-    """Show over p/q how often each cell comes that has an event due; None without two such cells."""
+def ratios(check: Document, miss: float) -> Picture | None:
+    """Show over p/q how often each cell comes that has an event due; None without two such cells.
+
+    Args:
+        check: a check of a report.
+        miss: largest probability with which each interval misses.
+    """
+    n = check["n"]
     known = check.get("ratios") or [None] * len(check["labels"])
     cells = zip(check["labels"], known, check["observed"], check["expected"], strict=True)
     rows = tuple(
-        (label, (ratio, observed / expected, *(end * check["n"] / expected for end in interval(observed, check["n"]))))
+        (label, (ratio, observed / expected, *(end * n / expected for end in interval(observed, n, miss))))
         for label, ratio, observed, expected in cells
-        if ratio and expected >= 1
+        if ratio and 1 / _FAR <= ratio <= _FAR and expected >= 1
     )
     if len(rows) < 2:
         return None
@@ -208,7 +211,7 @@ def ratios(check: Document) -> Picture | None:
         key=f"{check['id'].lower()}-ratios",
         kind="ratios",
         title=_begun(f"{check['title']}: observed over exact"),
-        about=f"A correct sampler stays at 1. The least is {short(low[1][1])} at p/q {short(low[1][0])}, "
+        about=f"A correct sampler scatters about 1. The least is {short(low[1][1])} at p/q {short(low[1][0])}, "
         f"the most {short(high[1][1])} at p/q {short(high[1][0])}.",
         axis="observed / exact",
         columns=("p/q", "observed / exact", *_INTERVAL),
@@ -223,24 +226,39 @@ def evidence(document: Document) -> Picture | None:
     if not looks:
         return None
     threshold = found["threshold"]
-    said = "crosses" if max(value for _, value in looks) >= threshold else "stays below"
     return Picture(
         key="evidence",
         kind="looks",
         title="Evidence against the sampler over the run",
-        about=f"log10 E {said} the threshold of {threshold:.1f} that proves a fault: it ends at "
-        f"{looks[-1][1]:z,.1f} after {looks[-1][0]:,} rows.",
+        about=_grown(looks, threshold),
         axis="log10 E",
         columns=("rows", "log10 E"),
-        rows=tuple((f"look {number}", look) for number, look in enumerate(looks)),
+        rows=tuple((f"look {number}", look) for number, look in enumerate(looks, start=1)),
         threshold=threshold,
     )
 
 
-def positions(entries: Iterable[Document]) -> Picture | None:
-    """Show the acceptance rate of the tested drafts at every position; None where none was tested."""
+def _grown(looks: Sequence[tuple[int, float]], threshold: float) -> str:
+    """Say where the evidence ended, and whether it ever reached the threshold."""
+    rows, end = looks[-1]
+    bound = f"the threshold of {threshold:.1f} that proves a fault"
+    proves = max(value for _, value in looks) >= threshold
+    if len(looks) == 1:
+        said = "above" if proves else "below"
+        return f"At the only look, after {rows:,} rows, log10 E is {end:z,.1f}, {said} {bound}."
+    said = "crosses" if proves else "stays below"
+    return f"Over {len(looks)} looks log10 E {said} {bound}; it ends at {end:z,.1f} after {rows:,} rows."
+
+
+def positions(entries: Iterable[Document], miss: float) -> Picture | None:
+    """Show the acceptance rate of the tested drafts at every position; None where none was tested.
+
+    Args:
+        entries: the positions of a report's acceptance.
+        miss: largest probability with which each interval misses.
+    """
     rows = tuple(
-        (f"position {number}", (entry["mean_overlap"], *_share(0, entry["accepted"], entry["tested"])[1:]))
+        (f"position {number}", (entry["mean_overlap"], *_share(0, entry["accepted"], entry["tested"], miss)[1:]))
         for number, entry in enumerate(entries, start=1)
         if entry["tested"]
     )

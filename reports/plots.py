@@ -94,7 +94,7 @@ def _label(text: str) -> str:
 
 
 def _ratios(axes: Any, picture: Picture) -> None:
-    """Draw a dot with its interval for each cell over p/q, and the line at 1 where a correct sampler stays."""
+    """Draw a dot with its interval for each cell over p/q, and the line at 1 about which a correct sampler scatters."""
     x, seen, lows, highs = zip(*(values for _, values in picture.rows), strict=True)
     axes.axhline(1, color=_EXACT, linewidth=2, label="exact")
     axes.vlines(x, lows, highs, color=_SEEN, linewidth=2)

@@ -6,14 +6,15 @@ Fields that are not described are accepted: a later minor version may have added
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
 from typing import Any, Final
 
 from specverify.wording import brief
+
+from .agreement import contradictions
 
 __all__ = ["damage"]
 
@@ -27,10 +28,12 @@ _TYPES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "object": lambda value: isinstance(value, dict),
 }
 
+_LARGEST: Final = 1e300  # sums and axes of such numbers are finite still
+
 Schema = Mapping[str, Any]
 
 
-def damage(document: object) -> str | None:
+def damage(document: Any) -> str | None:
     r"""Say where a document departs from the form of a report.
 
     Args:
@@ -44,7 +47,7 @@ def damage(document: object) -> str | None:
         'schema_version: expected string, got 1'
     """
     schema = _schema()
-    return next(_departures(document, schema, ""), None) or next(_uneven(document), None)
+    return next(_departures(document, schema, ""), None) or next(contradictions(document), None)
 
 
 @cache
@@ -105,8 +108,8 @@ def _mismatch(value: Any, schema: Schema) -> str | None:
 
 
 def _is_number(value: object) -> bool:
-    """Say whether a value is a number that a floating-point one can hold; True and False are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    """Say whether a value is a number with which a view can reckon; True and False are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST
 
 
 def _is_within(value: float, schema: Schema) -> bool:
@@ -115,15 +118,10 @@ def _is_within(value: float, schema: Schema) -> bool:
 
 
 def _is_date(text: str) -> bool:
+    """Say whether text is a date and time that has one in UTC: at the ends of the calendar some have none."""
     try:
-        datetime.fromisoformat(text)
-    except ValueError:
+        date = datetime.fromisoformat(text)
+        _ = date.astimezone(UTC) if date.tzinfo else date
+    except (ValueError, OverflowError):
         return False
     return True
-
-
-def _uneven(document: Any) -> Iterator[str]:
-    """Name the check whose labels, observed and expected cells are not of one number, which no schema can say."""
-    for index, check in enumerate(document["checks"]):
-        if not len(check["labels"]) == len(check["observed"]) == len(check["expected"]):
-            yield f"checks[{index}]: expected as many labels as observed and expected cells, got another number"

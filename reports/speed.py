@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from .summary import Document
+from .claims import Document
 
 __all__ = ["NOT_FASTER", "headroom", "sentences"]
 
@@ -19,6 +19,7 @@ _NAMES: Final = {
     "one_draft": "bound at one position, one draft",
     "two_drafts": "bound at one position, two independent drafts",
 }
+_BOUNDS: Final = ("full_joint", "one_draft", "two_drafts")
 
 
 def sentences(document: Document) -> list[str]:
@@ -68,5 +69,6 @@ def headroom(acceptance: Document) -> list[tuple[str, float]]:
     """
     rules = [(_NAMES.get(name, f"{name} rule"), value) for name, value in acceptance.get("headroom", {}).items()]
     seen = acceptance.get("headroom_observed")
-    bounds = [(_NAMES[name], value) for name, value in acceptance.get("headroom_bounds", {}).items()]
+    known = acceptance.get("headroom_bounds", {})
+    bounds = [(_NAMES[name], known[name]) for name in _BOUNDS if name in known]  # a later version may add others
     return [("this sampler, observed", seen), *rules, *bounds] if rules and seen is not None else [*rules, *bounds]

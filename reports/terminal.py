@@ -7,8 +7,9 @@ import os
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-from .phrases import cells, figures, law, p_value, quantities, suspects
-from .summary import FAILED, Document, claim, facts, shown
+from .claims import Document, claim, facts, shown
+from .phrases import cells, example_title, figures, law, p_value, quantities, suspects
+from .statuses import failures, known_failures
 from .text import columns, number, wrap
 
 __all__ = ["render", "render_check", "wants_color"]
@@ -36,6 +37,7 @@ def render(document: Document, *, verbose: bool = False, color: bool = False) ->
         _counterexample(document["counterexample"]),
         _facts(document),
         _failures(document["checks"], len(document["checks"]) if verbose else _SHOWN_FAILURES),
+        _known(document["checks"]),
         _table(document["checks"]) if verbose else [],
         _warnings(document["warnings"][document["verdict"] == "inconclusive" :]),
     ]
@@ -87,13 +89,20 @@ def _facts(document: Document) -> list[str]:
 
 def _failures(checks: Sequence[Document], in_full: int) -> list[str]:
     """Every failed check; the first ones with their message and the cells that say most."""
-    failed = [check for check in checks if check["status"] in FAILED]
+    failed = failures(checks)
     lines: list[str] = []
     for check in failed[:in_full]:
         lines += _check(check)
     for check in failed[in_full:]:
         lines += wrap(f"{check['title']}; {figures(check)}", label=f"  {check['id']}  ")
     return [f"FAILED ({len(failed)} of {len(checks)} checks)", *lines] if failed else []
+
+
+def _known(checks: Sequence[Document]) -> list[str]:
+    """Every known failure, with the reason that its entry in the list gives."""
+    known = known_failures(checks)
+    lines = [line for c in known for line in wrap(f"{c['title']}: {c['reason']}", label=f"  {c['id']}  ")]
+    return [f"KNOWN FAILURES ({len(known)} of {len(checks)} checks)", *lines] if known else []
 
 
 def _check(check: Document) -> list[str]:
@@ -119,7 +128,7 @@ def _counterexample(example: Document | None) -> list[str]:
     for quantity, parts in quantities(example):
         rows += [(quantity, "", ""), *((f"  {label}", due, seen) for label, due, seen in parts)]
     return [
-        f"SMALLEST CASE THAT SHOWS IT: {example['case']}, {drafted}",
+        f"{example_title(example).upper()}: {example['case']}, {drafted}",
         *_law("target p", example["p"]),
         *_law("draft q", example["q"]),
         "",

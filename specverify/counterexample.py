@@ -37,8 +37,9 @@ def counterexample(judgement: Judgement) -> dict[str, Any] | None:
         evidence together proves a fault, of the case with most of it. None when no law failed.
     """
     counted = [result for result in judgement.results if result.n]
-    failing = [result for result in counted if result.probe.key in judgement.rejected]
-    if counted and not failing and any(judgement.fails(check) for check in COMBINED):
+    own = [result for result in counted if result.probe.key in judgement.rejected]
+    failing = own
+    if counted and not own and any(judgement.fails(check) for check in COMBINED):
         failing = [max(counted, key=lambda result: result.log_e)]
     if not failing:
         return None
@@ -50,14 +51,16 @@ def counterexample(judgement: Judgement) -> dict[str, Any] | None:
     case = worst.run.planned.case
     observed, expected = _quantities(judgement, worst)
     shown = case.vocab_size <= MAX_SHOWN_VOCAB
+    needed = [case] if own else [run.case for run in judgement.plan.runs]
     return {
         "case": case.name,
+        "shown_by": "case" if own else "all evidence",
         "p": _rows(case.target_row, case, case.num_draft_tokens + 1) if shown else [],
         "q": _rows(case.draft_row, case, case.num_draft_tokens) if shown else [],
         "draft": case.num_draft_tokens,
         "observed": observed,
         "expected": expected,
-        "reproduce": reproduce(judgement.plan, case),
+        "reproduce": reproduce(judgement.plan, *needed),
     }
 
 
@@ -120,12 +123,12 @@ def _name(token: int) -> str:
     return f"token {token}" if token >= 0 else "nothing"
 
 
-def reproduce(plan: Plan, case: Case) -> str:
+def reproduce(plan: Plan, *cases: Case) -> str:
     """Give the line that shows a failure again.
 
     Args:
         plan: The plan of the run.
-        case: The case that shows it; where the cases were given, it alone is run again.
+        cases: The cases that show it; where the cases were given, these alone are run again.
 
     Returns:
         A command; or a line of Python, where cases were given or the sampler has no name on the command line.
@@ -141,7 +144,8 @@ def reproduce(plan: Plan, case: Case) -> str:
         return f"specverify check {shlex.quote(options.target)} {given}"
     given = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
     if plan.given:
-        given = f"cases=[{case_code(case) or 'the case ' + repr(case.name)}], {given}"
+        codes = [case_code(case) or "the case " + repr(case.name) for case in cases]
+        given = f"cases=[{', '.join(codes)}], {given}"
     if options.target is None:
         return f"specverify.check({plan.verifier.name}, {given})"
     return f"import specverify.registry; print(specverify.check(specverify.registry.load({options.target!r}), {given}))"

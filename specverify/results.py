@@ -72,6 +72,7 @@ def report(run: Run) -> Report:
         "counterexample": counterexample(judgement),
         "acceptance": acceptance(judgement.plan.runs),
         "evidence": _evidence(run),
+        "compared_shares": _compared(judgement),
         "timing": _timing(run),
         "warnings": _warnings(judgement),
     }
@@ -260,6 +261,12 @@ def _evidence(run: Run) -> dict[str, Any]:
         for look, value in zip(run.looks, logs, strict=True)
     ]
     return {"check": check, "threshold": run.threshold, "looks": looks}
+
+
+def _compared(judgement: Judgement) -> int:
+    """Count the shares among which the report chooses what it shows: all cells, and the positions of drafts."""
+    positions = max((run.case.num_draft_tokens for run in judgement.plan.runs), default=0)
+    return sum(len(result.counts) for result in judgement.results) + positions
 
 
 def _environment() -> dict[str, Any]:

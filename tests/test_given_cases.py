@@ -90,15 +90,22 @@ def test_the_line_of_a_function_has_the_given_case() -> None:
 
 
 def test_evidence_of_all_checks_together_has_a_case() -> None:
-    """Where no check fails alone, the case with most of the evidence is shown."""
-    run = Run(plan(load("fault:K11"), cases=[AB], samples=6_000, seed=1))
+    """Where no check fails alone, the case with most of the evidence is shown, and not as one that shows the fault."""
+    other = Case.from_rows("BA", ["2/5", "3/5"], ["1/5", "4/5"], num_draft_tokens=1)
+    run = Run(plan(load("fault:K11"), cases=[AB, other], samples=6_000, seed=1))
     run.execute()
     judgement = Judgement(run)
     assert judgement.verdict == "nonconformant"
+    alone = counterexample(judgement)
     judgement.rejected = set()  # as if none had failed
     example = counterexample(judgement)
+    assert alone is not None
     assert example is not None
-    assert example["case"] == "AB"
+    assert (alone["shown_by"], example["shown_by"]) == ("case", "all evidence")
+    strongest = max(judgement.results, key=lambda result: result.log_e)
+    assert example["case"] == strongest.run.case.name
+    assert alone["reproduce"].count("from_rows(") == 1
+    assert example["reproduce"].count("from_rows(") == 2  # only together do they show it
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
-from report_documents import SAMPLERS, Document, as_of_1_0, document
+from report_documents import SAMPLERS, Document, as_of_1_0, as_of_1_1, document
 from samplers import match_sampler
 
 import specverify
@@ -18,11 +18,11 @@ from specverify.schedule import look_fractions
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_documents_obey_the_schema_and_so_do_those_of_1_0(name: str) -> None:
-    """What a run writes is valid, and what the first version wrote stays valid."""
+def test_documents_obey_the_schema_and_so_do_older_ones(name: str) -> None:
+    """What a run writes is valid, and what the versions before wrote stays valid."""
     schema = json.loads((files("specverify.reports") / "report.schema.json").read_text("utf-8"))
     validator: Any = jsonschema.Draft202012Validator(schema)
-    for made in (document(name), as_of_1_0(document(name))):
+    for made in (document(name), as_of_1_1(document(name)), as_of_1_0(document(name))):
         validator.validate(json.loads(Report(made).to_json()))
 
 
@@ -85,3 +85,19 @@ def test_cells_of_first_tokens_have_their_ratio() -> None:
     assert found["token 1"] is None
     assert found["what cannot happen"] == 0
     assert check_named(made, "SV-LEN-001")["ratios"] == []
+
+
+@pytest.mark.parametrize("name", ["reference", "naive-redraw"])
+def test_every_share_that_may_be_shown_is_counted(name: str) -> None:
+    """All cells of all cases and all positions are more than those of the worst cases, which the document shows."""
+    made = document(name)
+    cells = [check["cells"] or 0 for check in made["checks"]]
+    assert made["compared_shares"] > 3 * sum(cells) + len(made["acceptance"]["positions"])
+
+
+def test_the_counted_shares_are_those_of_one_case() -> None:
+    """On the two-token case they are its cells, the one for what cannot happen included, and its one position."""
+    case = Case.from_rows("pair", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
+    made = specverify.check(load("reference"), samples=2000, target_tv=0.9, cases=[case]).document
+    cells = [check["cells"] + 1 for check in made["checks"] if check["cells"] is not None]
+    assert made["compared_shares"] == sum(cells) + 1

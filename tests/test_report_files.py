@@ -2,6 +2,9 @@
 
 import copy
 import json
+import random
+import re
+import warnings
 from collections.abc import Iterator
 from importlib import import_module, resources
 from pathlib import Path
@@ -18,8 +21,23 @@ from specverify.reports import FORMS, Report, compare, html, junit, markdown, re
 Document = dict[str, Any]
 DATA = Path(__file__).parent / "data"
 OLD = DATA / "report-1.0.json"
-UNSAID = ("as many labels", "expected a date and time", "got inf", "got 1000000")  # what no JSON Schema can say
-STORED = [OLD, DATA / "conformant.json", DATA / "nonconformant.json"]
+FORMER = DATA / "report-1.1.json"
+UNSAID = (  # what no JSON Schema can say
+    "expected a date and time",
+    "got inf",
+    "got 1000000",
+    "got 1e+308",
+    "whole numbers",
+    "as many labels",
+    "as many as labels",
+    "at most the n",
+    "at most the tested",
+    "another check in every place",
+    "where no rule is declared",
+    "beside the value",
+    "rows that grow",
+)
+STORED = [OLD, FORMER, DATA / "conformant.json", DATA / "nonconformant.json"]
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +61,14 @@ def test_the_old_report_is_of_version_one() -> None:
     document = json.loads(OLD.read_text(encoding="utf-8"))
     assert document["schema_version"] == "1.0"
     assert "evidence" not in document
+
+
+def test_the_former_report_is_of_version_1_1() -> None:
+    """The file that proves it was written by version 1.1 and has none of the fields that came later."""
+    document = json.loads(FORMER.read_text(encoding="utf-8"))
+    assert document["schema_version"] == "1.1"
+    assert "compared_shares" not in document
+    assert "shown_by" not in document["counterexample"]
 
 
 def test_fields_of_a_later_minor_version_are_kept(tmp_path: Path) -> None:
@@ -106,14 +132,160 @@ def test_whatever_is_read_can_be_shown(tmp_path: Path, validator: Any, monkeypat
             assert not validator.is_valid(document) or any(said in found for said in UNSAID)
             continue
         shown += 1
-        render(found, verbose=True)
-        markdown(found)
-        ElementTree.fromstring(junit(found))
-        compare([found], ["a.json"])
-        html(found)
-        FORMS["html"].comparison([found], ["a.json"])
+        every_form(found)
     assert refused > 1000
     assert shown > 100
+
+
+def every_form(document: Document) -> None:
+    """Make each form of a document; none shows the marks of Python for what is not there."""
+    texts = [
+        render(document, verbose=True),
+        markdown(document),
+        "".join(ElementTree.fromstring(junit(document)).itertext()),
+        compare([document], ["a.json"]),
+        html(document),
+        FORMS["html"].comparison([document], ["a.json"]),
+        FORMS["markdown"].comparison([document], ["a.json"]),
+    ]
+    assert not re.search(r"\b(None|nan|Undefined)\b", " ".join(texts))
+
+
+WHOLE = json.loads(FORMER.read_text(encoding="utf-8"))
+HUGE = (2**53, 2**53 + 1, 10**15, 1e299, 1e308)
+TINY = (5e-324, 1e-300, 1e-9)
+
+
+def every_place(value: Any, where: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Name every place in a document."""
+    if where:
+        yield where
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from every_place(item, (*where, key))
+
+
+def struck(document: Document, where: tuple[str | int, ...], rng: random.Random) -> None:
+    """Change what stands at a place, if it still does, into something of the same kind, or near it."""
+    inner: Any = document
+    for key in where[:-1]:
+        inner = inner[key] if (isinstance(inner, dict) and key in inner) or _holds(inner, key) else None
+    if not ((isinstance(inner, dict) and where[-1] in inner) or _holds(inner, where[-1])):
+        return
+    old = inner[where[-1]]
+    choices: list[Any] = [None]
+    if isinstance(old, list):
+        choices += [[], old[:-1], old[::-1], old + old]
+    elif isinstance(old, dict):
+        choices += [{}, {**old, "new": 1}]
+    elif isinstance(old, bool):
+        choices += [not old]
+    elif isinstance(old, int | float):
+        choices += [0, old + 1, old * 2, old / 2, *HUGE, *TINY]
+    elif isinstance(old, str):
+        choices += ["", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", *STATED]
+    inner[where[-1]] = rng.choice(choices)
+
+
+def _holds(inner: Any, key: str | int) -> bool:
+    return isinstance(inner, list) and isinstance(key, int) and key < len(inner)
+
+
+STATED = ("passed", "failed", "known_failure", "error", "inconclusive", "not_applicable", "conformant", "nonconformant")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_wrong_in_two_places_is_refused_or_shown(
+    seed: int, tmp_path: Path, validator: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two changes at a time, huge and tiny numbers, numbers out of order, nulls: refused in one line, or harmless."""
+    monkeypatch.setattr(import_module("specverify.reports.html"), "draw", lambda _picture: None)  # that takes long
+    rng, path = random.Random(seed), tmp_path / "report.json"
+    all_places = list(every_place(WHOLE))
+    refused = 0
+    for _ in range(250):
+        document = copy.deepcopy(WHOLE)
+        for where in rng.sample(all_places, 2):
+            struck(document, where, rng)
+        path.write_text(json.dumps(document))
+        found = read(path)
+        if isinstance(found, str):
+            refused += 1
+            assert "\n" not in found
+            assert not validator.is_valid(document) or any(said in found for said in UNSAID), found
+        else:
+            every_form(found)
+    assert 50 < refused < 230
+
+
+def strike(document: Document, **changes: Any) -> Document:
+    """Copy a document with other values at places that are written like ``checks__1__n``."""
+    document = copy.deepcopy(document)
+    for place, value in changes.items():
+        *way, last = [int(key) if key.isdigit() else key for key in place.split("__")]
+        inner: Any = document
+        for key in way:
+            inner = inner[key]
+        inner[last] = value
+    return document
+
+
+FIRST = next(index for index, check in enumerate(WHOLE["checks"]) if check["ratios"])
+AT = f"checks__{FIRST}__"
+CONTRADICTIONS: dict[str, dict[str, Any]] = {
+    "ratios: expected none or as many as labels": {AT + "ratios": [0.5]},
+    "observed: expected at most the n": {AT + "n": 1},
+    "expected: expected at most the n": {AT + "expected__0": 1e9},
+    "expected as many labels as observed": {AT + "observed": []},
+    "observed: expected whole numbers": {AT + "observed__0": 0.5},
+    "cells: expected at least as many as labels": {AT + "cells": 1},
+    "expected another check in every place": {AT + "id": WHOLE["checks"][FIRST - 1]["id"]},
+    "acceptance.accepted: expected at most the tested ones": {"acceptance__accepted": 2**50},
+    "acceptance.positions[0].accepted: expected at most": {"acceptance__positions__0__tested": 0},
+    "rule.conforms: expected null": {"rule__declared": None},
+    "detectable_tv: expected a case": {"detectable_tv__value": 0.1, "detectable_tv__case": None},
+    "evidence.looks: expected rows that grow": {"evidence__looks__1__rows": 0},
+    "created: expected a date and time": {"created": "0001-01-01T00:00:00+14:00"},
+    "timing.total_s: expected number, got 1e+308": {"timing__total_s": 1e308},
+    "timing.rows: expected a number within its bounds": {"timing__rows": 2**60},
+}
+
+
+@pytest.mark.parametrize("told", CONTRADICTIONS)
+def test_what_contradicts_itself_is_refused(told: str, tmp_path: Path) -> None:
+    """Numbers that cannot stand beside each other are named with their place, in one line."""
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(WHOLE))
+    assert read(path) == WHOLE
+    path.write_text(json.dumps(strike(WHOLE, **CONTRADICTIONS[told])))
+    found = read(path)
+    assert isinstance(found, str)
+    assert told in found
+    assert "\n" not in found
+
+
+EXTREMES: tuple[dict[str, Any], ...] = (
+    {AT + "n": 2**53, AT + "observed__0": 2**52},
+    {AT + "ratios__0": 1e300, AT + "ratios__1": 1e-300},
+    {AT + "ratios__0": 5e-324, AT + "expected__0": 5e-324},
+    {AT + "log10_e": 2**53, "evidence__looks__0__log10_e": 2**53, "evidence__looks__1__log10_e": -(2**53)},
+    {"evidence__threshold": -(2**53), "evidence__looks__0__rows": 0, "evidence__looks__1__rows": 2**53},
+    {"evidence__threshold": 5e-324, "evidence__looks": []},
+    {"options__alpha": 5e-324, "acceptance__speedup_model": [], "acceptance__headroom": {}},
+    {"acceptance__headroom_bounds__three_drafts": 1.5, "acceptance__expected_tokens_per_call": 1e300},
+)
+
+
+@pytest.mark.parametrize("changes", EXTREMES, ids=range(len(EXTREMES)))
+def test_extreme_numbers_are_drawn(changes: dict[str, Any], tmp_path: Path) -> None:
+    """The pictures too are made of numbers at the ends of what a report may hold, without a warning."""
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(strike(WHOLE, **changes)))
+    found = read(path)
+    assert not isinstance(found, str), found
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        every_form(found)
 
 
 @pytest.mark.parametrize(

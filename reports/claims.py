@@ -6,12 +6,10 @@ from typing import Any, Final
 
 from specverify.wording import clip, printable
 
+from .statuses import failures
 from .text import scientific
 
-__all__ = ["FAILED", "Document", "claim", "facts", "power", "shown"]
-
-FAILED: Final = ("failed", "error")
-"""The statuses of a check that failed."""
+__all__ = ["Document", "claim", "claim_parts", "facts", "power", "shown"]
 
 _EXACT: Final = "exact"
 _NAME: Final = 100
@@ -51,42 +49,51 @@ def claim(document: Document) -> str:
     Returns:
         text that begins right after the word of the verdict, usually with a full stop.
     """
-    sentence = {"conformant": _conformant, "nonconformant": _nonconformant, "inconclusive": _inconclusive}
-    return sentence[document["verdict"]](document)
+    return ". ".join(claim_parts(document))
 
 
-def _conformant(document: Document) -> str:
+def claim_parts(document: Document) -> tuple[str, str]:
+    """The same in two parts: what restricts the verdict, empty or beginning with a space, and the sentence after it.
+
+    Args:
+        document: a report document, as :func:`shown` gives it.
+    """
+    parts = {"conformant": _conformant, "nonconformant": _nonconformant, "inconclusive": _inconclusive}
+    return parts[document["verdict"]](document)
+
+
+def _conformant(document: Document) -> tuple[str, str]:
     """What was shown: losslessness, or only the checks that were asked for, or only what is not a known failure."""
     alarms = f"false alarms at most {scientific(document['options']['alpha'])} per run"
     if document["lossless"] is False:
-        return f" but for its known failures. Its output does not follow the target, as the list says; {alarms}."
+        return " but for its known failures", f"Its output does not follow the target, as the list says; {alarms}."
     if document["lossless"] is None:
-        return f" in the checks that were asked for. Whether it is lossless was not decided; {alarms}."
+        return " in the checks that were asked for", f"Whether it is lossless was not decided; {alarms}."
     also = f" and its own rule ({document['rule']['declared']})" if document["rule"]["conforms"] else ""
-    return f". Its output follows the target{also}; {power(document)}; {alarms}."
+    return "", f"Its output follows the target{also}; {power(document)}; {alarms}."
 
 
-def _nonconformant(document: Document) -> str:
+def _nonconformant(document: Document) -> tuple[str, str]:
     """What is wrong, first what explains the rest: the form, the output, the rule, the list of known failures."""
-    failed = [check for check in document["checks"] if check["status"] in FAILED]
+    failed = failures(document["checks"])
     broken = [check for check in failed if check["scope"] == "contract"]
     if broken:
-        return f". It breaks the contract of a sampler: {broken[0]['title']} ({broken[0]['id']} below)."
+        return "", f"It breaks the contract of a sampler: {broken[0]['title']} ({broken[0]['id']} below)."
     if failed and not any(check["message"] for check in failed):
-        return ". An entry among the known failures is no longer true."
+        return "", "An entry among the known failures is no longer true."
     if document["lossless"] is False:
         what = "Its output does not follow the target"
     else:
         also = "Its output follows the target, but it" if document["lossless"] else "It"
         what = f"{also} does not follow the rule it declares ({document['rule']['declared']})"
     alarms = scientific(document["options"]["alpha"])
-    return f". {what}; a correct sampler is called so with probability at most {alarms} per run."
+    return "", f"{what}; a correct sampler is called so with probability at most {alarms} per run."
 
 
-def _inconclusive(document: Document) -> str:
+def _inconclusive(document: Document) -> tuple[str, str]:
     reason = document["warnings"][0] if document["warnings"] else "the evidence does not decide"
     new = "new " if document["summary"]["known_failures"] else ""
-    return f". No {new}fault was proved, but that is no pass: {reason}."
+    return "", f"No {new}fault was proved, but that is no pass: {reason}."
 
 
 def power(document: Document) -> str:
