@@ -138,8 +138,15 @@ def check_random_pairs(
     verifier = as_verifier(sampler)
     if isinstance(pairs, bool) or not isinstance(pairs, int) or pairs < 1:
         raise ConfigError(f"expected pairs to be an integer of at least 1, got {brief(pairs)}")
-    given = {"samples": samples, "seed": seed, "alpha": alpha, "known_failures": known_failures}
-    options = Options.checked(verifier, timeout=timeout, target=target, **given)  # type: ignore[arg-type]
+    options = Options.checked(
+        verifier,
+        samples=samples,
+        seed=seed,
+        alpha=alpha,
+        known_failures=known_failures,
+        timeout=timeout,
+        target=target,
+    )
     if verifier.tree:
         text = f"{verifier.name} verifies trees, and a random pair has one draft per position"
         return RandomPairs("not_applicable", text)
@@ -197,7 +204,7 @@ class _Search:
         for case in self.cases:
             found = self._try(case)
             if found.certain:
-                return self._explained(case, found, "by what a correct sampler never does, and once is proof")
+                return self._explained(case, found, "by what a correct sampler never does, which needs no confirmation")
             if found.verdict == "nonconformant":
                 again = self._try(_fresh(case), CONFIRMING)
                 if again.verdict == "nonconformant":
