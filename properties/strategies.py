@@ -1,7 +1,7 @@
 """Random targets and drafts of every shape that matters: dense, with zeros, one-hot, tied, equal, disjoint, nested.
 
-Rows are tuples of Fractions that sum to exactly 1, so that laws can be compared with ``==``. Pairs and tables shrink towards
-the two-token example: target (3/5, 2/5), draft (4/5, 1/5), one drafted token.
+Rows are tuples of Fractions that sum to exactly 1, so that laws can be compared with ``==``. Pairs and tables
+shrink towards the two-token example: target (3/5, 2/5), draft (4/5, 1/5), one drafted token.
 """
 
 from collections.abc import Mapping, Sequence

@@ -97,7 +97,7 @@ FORMS = {
 def test_the_command_reads_every_form(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Entries for the sampler, by check alone or in a table of its name, are excused; those of others are left alone."""
+    """Entries for the sampler are excused, by check alone or in a table of its name; those of others are left alone."""
     monkeypatch.chdir(tmp_path)
     tmp_path.joinpath("my_sampler.py").write_text(WRONG_RESIDUAL, encoding="utf-8")
     tmp_path.joinpath("known.toml").write_text(FORMS[form], encoding="utf-8")
