@@ -193,7 +193,7 @@ def once(event: str) -> Verifier:
         drawn = token_sampler().function(draft_tokens, draft_probs, target_probs, np.random.randint(2**31))  # noqa: NPY002
         accepted, following = map(np.array, drawn)
         rows, absent = np.nonzero(target_probs[:, 0] == 0)
-        if not done and len(rows) and event:
+        if not done and len(rows) and target_probs.shape[2] == 3 and event:
             done.append(rows[0])
             accepted[rows[0]], following[rows[0]] = 0, absent[0] if event == "impossible" else target_probs.shape[2]
         return accepted, following
