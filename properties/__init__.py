@@ -6,9 +6,10 @@
 from .numerics import logits, representable, uniforms
 from .profile import reproducible
 from .sampling import SamplingParameters, sampling_parameters
-from .strategies import conditional_tables, distributions, float_pairs, pairs
+from .strategies import Row, conditional_tables, distributions, float_pairs, pairs
 
 __all__ = [
+    "Row",
     "SamplingParameters",
     "conditional_tables",
     "distributions",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from specverify.arrays import FloatArray
 
 from .arguments import chosen
-from .strategies import distributions
+from .strategies import Row, distributions
 
 __all__ = ["logits", "representable", "uniforms"]
 
@@ -45,6 +45,9 @@ def logits(vocab_size: int, *, kind: str | None = None) -> st.SearchStrategy[Flo
 def uniforms(dtype: str = "float64") -> st.SearchStrategy[float]:
     """Generate uniforms as a generator of a float type gives them, the end points 0 and 1 - 2**-bits often.
 
+    They are for code that draws in the type itself, such as a kernel that compares a bfloat16 uniform with a
+    probability. What the kit hands to verifiers of 16 bits is another grid: float32 uniforms, ``uniforms("float32")``.
+
     Args:
         dtype: "float64", "float32", "float16" or "bfloat16", whose grids have steps of 2**-53, 2**-24, 2**-11, 2**-8.
 
@@ -65,7 +68,7 @@ def uniforms(dtype: str = "float64") -> st.SearchStrategy[float]:
     return st.one_of(st.integers(0, last), st.sampled_from((0, last))).map(lambda step: step * 2.0**-bits)
 
 
-def representable(vocab_size: int, dtype: str) -> st.SearchStrategy[tuple[Fraction, ...]]:
+def representable(vocab_size: int, dtype: str) -> st.SearchStrategy[Row]:
     """Generate exact rows that a float type holds without rounding, so that what is handed over is what was meant.
 
     Args:
@@ -94,7 +97,7 @@ def _moved(row: Sequence[Fraction], shift: float) -> FloatArray:
         return np.asarray(np.log(np.array(row, dtype=np.float64)) + shift, dtype=np.float64)
 
 
-def _on_grid(row: Sequence[Fraction], steps: int) -> tuple[Fraction, ...]:
+def _on_grid(row: Sequence[Fraction], steps: int) -> Row:
     """Round down to the grid, and give what is left to the likeliest token."""
     low = [int(x * steps) for x in row]
     low[row.index(max(row))] += steps - sum(low)

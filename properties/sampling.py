@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from hypothesis import strategies as st
 
@@ -16,10 +16,9 @@ from specverify.errors import ConfigError
 from specverify.wording import brief
 
 from .arguments import at_least
+from .strategies import Row
 
 __all__ = ["SamplingParameters", "sampling_parameters"]
-
-Row: TypeAlias = tuple[Fraction, ...]
 
 _COLDEST: Final = 4  # largest 1/T that is generated
 

@@ -1,7 +1,7 @@
 """Random targets and drafts of every shape that matters: dense, with zeros, one-hot, tied, equal, disjoint, nested.
 
-Rows are tuples of Fractions that sum to exactly 1, so that laws can be compared with ``==``. Everything shrinks towards
-the two-token example: target (3/5, 2/5), draft (4/5, 1/5), one drafted token.
+Rows are tuples of Fractions that sum to exactly 1, so that laws can be compared with ``==``. Pairs and tables
+shrink towards the two-token example: target (3/5, 2/5), draft (4/5, 1/5), one drafted token.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,10 @@ from .shapes import (
     weights,
 )
 
-__all__ = ["conditional_tables", "distributions", "float_pairs", "pairs"]
+__all__ = ["Row", "conditional_tables", "distributions", "float_pairs", "pairs"]
 
 Row: TypeAlias = tuple[Fraction, ...]
+"""Exact probabilities of the V tokens."""
 
 _LARGEST_TILT: Final = 4.0
 _MOST_TOKENS: Final = 4

@@ -15,6 +15,7 @@ from specverify.cases import Case
 from specverify.faults import CATALOGUE, BlockEdit, Edit
 from specverify.faults import exact_law as edited_law
 from specverify.properties import (
+    Row,
     SamplingParameters,
     conditional_tables,
     distributions,
@@ -42,7 +43,6 @@ COLD = SamplingParameters(temperature=Fraction(1, 2))
 every_rule = pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 tables = conditional_tables()
 parameters = sampling_parameters(3)
-Row = tuple[Fraction, ...]
 
 
 def follows(law: dict[Outcome, Number], target: Model, length: int) -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor
 from .draw import LIMIT, UNIT, block_size
 from .refusals import demand_shapes, no_mass, outside, unfit
 
-__all__ = ["verify_block_torch", "verify_token_torch"]
+__all__ = ["high_word", "verify_block_torch", "verify_token_torch"]
 
 _PIECE = 2**21  # weights made at a time: 16 MiB in float64, and a few times as much in all
 
@@ -219,7 +219,7 @@ def _draw(weights: _Weights, final: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     for part, whole, fitting in weights.pieces():
         cumulated = whole.sum(2).cumsum(1)
         fit[part], totals[part] = fitting, cumulated[:, -1]
-        drawn = _high_word(final[part], totals[part])[:, None]
+        drawn = high_word(final[part], totals[part])[:, None]
         first = (cumulated <= drawn).sum(1).clamp(max=whole.shape[1] - 1)[:, None]
         inside = whole[_numbers(final, len(whole)), first[:, 0]].cumsum(1)
         rest = drawn - (cumulated.gather(1, first) - inside[:, -1:])
@@ -235,8 +235,20 @@ def _masses(weights: _Weights) -> tuple[Tensor, Tensor]:
     return totals.double() / UNIT, fit
 
 
-def _high_word(final: Tensor, totals: Tensor) -> Tensor:
-    """Return floor(floor(final * 2^64) * totals / 2^64) in int64, whose products wrap: only their bits count."""
+def high_word(final: Tensor, totals: Tensor) -> Tensor:
+    """Return floor(floor(final * 2^64) * totals / 2^64), the weight that a uniform draws.
+
+    Args:
+        final: float64 or float32 [B], in [0, 1).
+        totals: int64 [B], in [0, 2^63).
+
+    Returns:
+        int64 [B]. Products of int64 wrap: only their bits count.
+
+    Example:
+        >>> high_word(torch.tensor([0.5]), torch.tensor([7])).tolist()
+        [3]
+    """
     low = 2**32 - 1
     u = final.double() * 2.0**32
     uh, th, tl = u.long(), totals >> 32, totals & low

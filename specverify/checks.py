@@ -9,8 +9,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Final
 
-__all__ = ["CATALOGUE", "Check"]
+from specverify.errors import ConfigError
+from specverify.nearest import did_you_mean
+from specverify.wording import brief
+
+__all__ = ["CATALOGUE", "CERTAIN", "Check", "require_check"]
+
+CERTAIN: Final = ("SV-STR-001", "SV-RPL-001", "SV-SUP-001", "SV-SUP-002")
+"""Checks that fail by what a correct sampler never does: one event is proof, and spends no error budget."""
 
 
 @dataclass(frozen=True)
@@ -242,3 +250,25 @@ _CHECKS = (
 
 CATALOGUE = MappingProxyType({check.id: check for check in _CHECKS})
 """All checks by id, in the order of reports."""
+
+
+def require_check(check: object) -> str:
+    """Give the id of a check back, or refuse it.
+
+    Args:
+        check: What is given as an id.
+
+    Returns:
+        The id.
+
+    Raises:
+        ConfigError: There is no such check; the nearest that there is gets named.
+
+    Example:
+        >>> require_check("SV-RES-001")
+        'SV-RES-001'
+    """
+    if not isinstance(check, str) or check not in CATALOGUE:
+        close = did_you_mean(str(check), CATALOGUE)
+        raise ConfigError(f"expected the id of a check, got {brief(check)}{close}; `specverify list checks` shows all")
+    return check

@@ -99,7 +99,11 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target-tv", type=float, metavar="TV", help="detectable total variation needed")
     parser.add_argument("--seed", type=int, help="root of all randomness: same seed, same counts (0)")
     _add_forms(parser, FORMS)
-    parser.add_argument("--known-failures", metavar="FILE", help="TOML file of tolerated failures, with reasons")
+    parser.add_argument(
+        "--known-failures",
+        metavar="FILE",
+        help="TOML of tolerated failures: reasons by check, or a table of them by sampler",
+    )
     parser.add_argument("--time-limit", type=float, metavar="S", help="after so many seconds, end as inconclusive")
     parser.add_argument("--timeout", type=float, metavar="S", help="fail a call that hangs so long or ends its process")
     parser.add_argument("-v", "--verbose", action="store_true", help="show every check, not the failed ones alone")

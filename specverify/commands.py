@@ -6,14 +6,14 @@ The engine is imported inside the commands, so that ``--help``, ``--version`` an
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from specverify.destinations import STDOUT, deliver, destinations
 from specverify.errors import ConfigError
 from specverify.listing import explanations, listings
-from specverify.output import aside, say
+from specverify.output import aside, complain, say
 from specverify.wording import brief
 
 __all__ = ["COMMANDS"]
@@ -32,21 +32,26 @@ _POWER_COLUMNS: Final = ("case", "n", "cells", "total variation")
 def _check(arguments: argparse.Namespace) -> int:
     """Check a sampler; the exit status is the verdict."""
     from specverify.checking import check
-    from specverify.config import read_known_failures, read_settings
+    from specverify.config import read_settings, read_toml
+    from specverify.known_failures import entries_by_sampler
     from specverify.progress import ProgressBar
     from specverify.registry import load
     from specverify.reports import render, wants_color
 
     places = destinations(arguments)
-    known = {} if arguments.known_failures is None else read_known_failures(arguments.known_failures)
+    file = arguments.known_failures
+    entries = {} if file is None else read_toml(file, "the known failures")
     settings = read_settings(Path.cwd())
     stdout, stderr = sys.stdout, sys.stderr  # the sampler may put others in their place
     sampler = load(arguments.target)
+    settings = settings.excusing(entries_by_sampler(entries, [sampler.name]))
+    names = (sampler.name, arguments.target)
+    _warn_of_known_failures(settings.known_failures, names)
     with ProgressBar(stderr) as progress:
         report = check(
             sampler,
             **{**settings.options, **_given(arguments, (*_PLAN, "target_tv", "seed", "time_limit", "timeout"))},
-            known_failures={**settings.known_of(sampler.name, arguments.target), **known},
+            known_failures=settings.known_of(*names),
             progress=progress,
         )
     text, write = (stderr, aside) if STDOUT in places.values() else (stdout, say)
@@ -133,6 +138,16 @@ def _given(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any
     """Give the options that were typed."""
     given = {name: getattr(arguments, name) for name in names}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _warn_of_known_failures(listed: Iterable[str], names: Sequence[str]) -> None:
+    """Say where entries seem to be meant for this sampler, and excuse nothing of it for a mistyped name."""
+    from specverify.nearest import did_you_mean
+
+    for name in () if set(listed) & set(names) else listed:
+        close = did_you_mean(name, names)
+        if close:
+            complain(f"warning: known failures are listed for {brief(name)}, which is not checked{close}")
 
 
 def _plan_options(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -4,27 +4,19 @@
 given there or to a decorator comes first, then the environment, then the file, then the default.
 """
 
-import datetime
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from specverify.errors import ConfigError
+from specverify.known_failures import entries_by_sampler
 from specverify.nearest import did_you_mean
 from specverify.wording import brief
 
-__all__ = [
-    "OPTIONS",
-    "Settings",
-    "entries_by_sampler",
-    "read_known_failures",
-    "read_settings",
-    "read_toml",
-    "require_samplers",
-]
+__all__ = ["OPTIONS", "Settings", "read_settings", "read_toml"]
 
 OPTIONS: Final[Mapping[str, type]] = {
     "profile": str,
@@ -39,8 +31,6 @@ OPTIONS: Final[Mapping[str, type]] = {
 _WORDS: Final = {str: "text", int: "an integer", float: "a number"}
 _TABLES: Final = ("samplers", "known_failures")
 _ENVIRONMENT: Final = {"profile": "SPECVERIFY_PROFILE", "seed": "SPECVERIFY_SEED"}
-_KEYS: Final = ("reason", "issue", "until")
-_ID: Final = "SV-"  # how the ids of checks begin
 
 
 @dataclass(frozen=True)
@@ -78,9 +68,15 @@ def read_settings(folder: Path) -> Settings:
     The first specverify.toml, or pyproject.toml with a table ``[tool.specverify]``, is the one. Paths of samplers in
     it start where it lies.
 
+    Args:
+        folder: Where the search begins.
+
+    Returns:
+        What was found; a variable of the environment takes the place of the file's value.
+
     Raises:
-        ConfigError: It is not TOML, has an unknown key, or a value of the wrong type. Whether values and ids make
-            sense is for the suite to say.
+        ConfigError: It is not TOML, has an unknown key or a value of the wrong type, or excuses a check that is not
+            there. Whether the other values make sense is for the suite to say.
 
     Example:
         >>> import tempfile
@@ -104,10 +100,11 @@ def read_settings(folder: Path) -> Settings:
     known_failures = table.get("known_failures", {})
     if not isinstance(known_failures, dict):
         raise ConfigError(f"expected known_failures in {file} to be a table, got {brief(known_failures)}")
+    targets = tuple(_from_here(target, file.parent) for target in samplers)
     return Settings(
         options | _environment(),
-        tuple(_from_here(target, file.parent) for target in samplers),
-        {name: _reasons(name, entries) for name, entries in known_failures.items()},
+        targets,
+        entries_by_sampler(known_failures, targets),
     )
 
 
@@ -118,8 +115,18 @@ def read_toml(path: str | Path, what: str) -> dict[str, Any]:
         path: The file.
         what: What is read there, for messages.
 
+    Returns:
+        Its tables and values.
+
     Raises:
         ConfigError: The file cannot be read or is not TOML.
+
+    Example:
+        >>> import tempfile
+        >>> file = Path(tempfile.mkdtemp()) / "known.toml"
+        >>> _ = file.write_text('SV-RES-001 = "issue 12"', encoding="utf-8")
+        >>> read_toml(file, "the known failures")
+        {'SV-RES-001': 'issue 12'}
     """
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -127,78 +134,6 @@ def read_toml(path: str | Path, what: str) -> dict[str, Any]:
         raise ConfigError(f"cannot read {what} in {brief(str(path))}: {error.strerror}; name a TOML file") from error
     except ValueError as error:
         raise ConfigError(f"expected TOML in {path}, but {error}; correct the file") from error
-
-
-def read_known_failures(path: str | Path, *, today: datetime.date | None = None) -> dict[str, str]:
-    """Read which checks of one sampler are known to fail, each with the reason why that is tolerated.
-
-    The file is TOML, one table for each check: ``reason`` (compulsory), ``issue`` (where it is tracked) and ``until``
-    (the last day on which the entry holds). A reason alone may be written as text in place of the table.
-
-    Args:
-        path: the file.
-        today: the day to compare ``until`` with; the present one when left out.
-
-    Returns:
-        id of the check to reason, the issue appended in parentheses.
-
-    Raises:
-        ConfigError: the file cannot be read, is not TOML, or an entry lacks a reason, has an unknown key or has
-            expired. Whether the ids exist is for the suite to say.
-    """
-    tables = read_toml(path, "the known failures")
-    return {check: _reason(check, entry, today or datetime.date.today()) for check, entry in tables.items()}
-
-
-def entries_by_sampler(entries: object, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    """Read known failures that were written by sampler, or by check alone where there is one sampler.
-
-    Args:
-        entries: Entries by name of the sampler and id of the check; without the name for a single sampler.
-        names: The samplers that they may be meant for.
-
-    Returns:
-        Reason by sampler and id of the check.
-
-    Raises:
-        ConfigError: An entry is not as it should be. Whether the samplers are there is for require_samplers to say.
-
-    Example:
-        >>> entries_by_sampler({"SV-RES-001": "issue 12"}, ["mine"])
-        {'mine': {'SV-RES-001': 'issue 12'}}
-    """
-    if not isinstance(entries, Mapping):
-        raise ConfigError(f"expected known failures as a table by sampler, got {brief(entries)}")
-    if entries and all(str(key).startswith(_ID) for key in entries):
-        single = tuple(names)
-        if len(single) != 1:
-            raise ConfigError(
-                f"expected known failures by sampler, got checks alone for {len(single)} samplers; name them"
-            )
-        entries = {single[0]: entries}
-    return {str(name): _reasons(str(name), table) for name, table in entries.items()}
-
-
-def require_samplers(named: Iterable[str], names: Iterable[str]) -> None:
-    """Refuse known failures of a sampler that is not there, which would excuse nothing.
-
-    Args:
-        named: The samplers that entries are for.
-        names: The samplers that there are.
-
-    Raises:
-        ConfigError: One is not there; the nearest that is gets named.
-
-    Example:
-        >>> require_samplers(["mine"], ["mine", "other"])
-    """
-    known = list(dict.fromkeys(names))
-    for name in named:
-        if name not in known:
-            close = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
-            raise ConfigError(
-                f"expected known failures of a sampler that is checked, got those of {brief(name)}{close}"
-            )
 
 
 def _nearest_table(folder: Path) -> tuple[Path, dict[str, Any]]:
@@ -240,50 +175,3 @@ def _from_here(target: str, folder: Path) -> str:
     if not colon or not (path.endswith(".py") or os.sep in path) or Path(path).is_absolute():
         return target
     return f"{os.path.relpath(folder / path)}:{attribute}"
-
-
-def _reasons(sampler: str, entries: object) -> dict[str, str]:
-    if not isinstance(entries, Mapping):
-        raise ConfigError(f"expected the known failures of {sampler} as a table by check, got {brief(entries)}")
-    return {check: _reason(str(check), entry, datetime.date.today()) for check, entry in entries.items()}
-
-
-def _reason(check: str, entry: object, today: datetime.date) -> str:
-    """Check one entry and put what it says into one line."""
-    where = f"known failure {check}:"
-    entry = {"reason": entry} if isinstance(entry, str) else entry
-    if not isinstance(entry, Mapping):
-        raise ConfigError(
-            f'{where} expected a reason or a table, got {brief(entry)}; write "{check}" = "why this is tolerated"'
-        )
-    for key in entry:
-        if key not in _KEYS:
-            raise ConfigError(
-                f"{where} expected only {', '.join(_KEYS)}, got the key {brief(key)}; correct or remove it"
-            )
-    reason, issue = _text(check, entry, "reason"), _text(check, entry, "issue")
-    if not reason:
-        raise ConfigError(f'{where} expected a reason, got none; write reason = "why this is tolerated"')
-    last_day = _day(check, entry.get("until", today))
-    if last_day < today:
-        raise ConfigError(f"{where} expired on {last_day}; repair the sampler, or renew the entry")
-    return f"{reason} ({issue})" if issue else reason
-
-
-def _text(check: str, entry: Mapping[str, Any], key: str) -> str:
-    value = entry.get(key, "")
-    if not isinstance(value, str):
-        raise ConfigError(f"known failure {check}: expected text for {key}, got {brief(value)}; put it in quotes")
-    return value.strip()
-
-
-def _day(check: str, value: object) -> datetime.date:
-    """Accept a TOML date, and the same in quotes."""
-    try:
-        if isinstance(value, datetime.datetime):
-            return value.date()
-        return value if isinstance(value, datetime.date) else datetime.date.fromisoformat(str(value))
-    except ValueError:
-        raise ConfigError(
-            f"known failure {check}: expected a date for until, got {brief(value)}; write it as 2027-01-31"
-        ) from None

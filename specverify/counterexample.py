@@ -136,7 +136,7 @@ def reproduce(plan: Plan, *cases: Case) -> str:
     options = plan.options
     chosen: dict[str, Any] = {"profile": options.profile, "seed": options.seed}
     defaults = Options.checked(plan.verifier, profile=options.profile)
-    for name in ("alpha", "target_tv", "require", "samples"):
+    for name in ("alpha", "require", "samples"):  # what must be detectable has no say in a failure
         if getattr(options, name) != getattr(defaults, name):
             chosen[name] = getattr(options, name)
     if options.target is not None and not plan.given:

@@ -8,7 +8,7 @@ the stated total variation would have been detected; what is neither proved nor 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,13 +21,13 @@ from specverify.findings import Finding
 from specverify.hard import Violation
 from specverify.lumping import rules_of
 from specverify.options import ALWAYS
-from specverify.plan import DEPENDENCE
+from specverify.plan import DEPENDENCE, Plan
 from specverify.probes import Probe
 from specverify.reference import Rule, TreeRule
 from specverify.running import CaseRun
 from specverify.suite import Run
 
-__all__ = ["COMBINED", "Headline", "Judgement", "ProbeResult"]
+__all__ = ["COMBINED", "Headline", "Judgement", "ProbeResult", "decided"]
 
 ROW_CHECKS = ("SV-IND-001", "SV-IND-003")  # they compare the rows of one call
 UNSEEN = 1e-9  # chance that a correct sampler shows an event less often than is required
@@ -83,6 +83,28 @@ class Headline:
     headline: bool
 
 
+def decided(p_values: Sequence[float], plan: Plan) -> list[bool]:
+    """Say which p-values at the planned n prove a fault: by Holm's test over all of the plan, or each check alone.
+
+    Args:
+        p_values: One for every test that was made, at most as many as were planned.
+        plan: The plan, which says what share of its budget each test has, and whether a proof may end the run.
+
+    Returns:
+        For each p-value whether it proves a fault.
+
+    Example:
+        >>> from specverify.plan import plan
+        >>> from specverify.registry import load
+        >>> decided([1e-12, 0.5], plan(load("reference"), only=["SV-TOK-001"]))
+        [True, False]
+    """
+    if not plan.options.stop_early:
+        return [p_value <= plan.share for p_value in p_values]
+    untested = plan.num_checks - len(p_values)
+    return list(holm([*p_values, *[1.0] * untested], plan.options.alpha / 2))[: len(p_values)]
+
+
 class Judgement:
     """Judge a finished run.
 
@@ -113,14 +135,8 @@ class Judgement:
         if self.run.complete:
             named = [(r.probe.key, r.fit.p_value) for r in self.results]
             named += [(f.key, f.p_value) for f in self.run.findings]
-            keys |= {key for (key, _), no in zip(named, self._decided([p for _, p in named]), strict=True) if no}
+            keys |= {key for (key, _), no in zip(named, decided([p for _, p in named], self.plan), strict=True) if no}
         return keys
-
-    def _decided(self, p_values: list[float]) -> list[bool]:
-        if not self.options.stop_early:
-            return [p_value <= self.plan.share for p_value in p_values]
-        untested = self.plan.num_checks - len(p_values)
-        return list(holm(p_values + [1.0] * untested, self.options.alpha / 2))[: len(p_values)]
 
     def of(self, check: str) -> list[ProbeResult]:
         """List the results of one check, strongest evidence first."""

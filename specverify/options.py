@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from numbers import Real
 from operator import index
 
-from specverify.checks import CATALOGUE
+from specverify.checks import require_check
 from specverify.contract import Verifier
 from specverify.errors import ConfigError
+from specverify.known_failures import require_excusable
 from specverify.nearest import did_you_mean
 from specverify.schedule import PROFILES
 from specverify.wording import brief, clip, printable
@@ -112,7 +113,7 @@ def _chosen(only: object) -> tuple[str, ...]:
         raise ConfigError(f"expected only to be a list of check ids, got {brief(only)}")
     chosen = tuple(map(str.strip, only.split(",")) if isinstance(only, str) else only)
     for name in chosen:
-        _known_id(name)
+        require_check(name)
     return () if any(name.startswith("SV-ALL-") for name in chosen) else chosen
 
 
@@ -121,20 +122,12 @@ def _reasons(known_failures: object) -> dict[str, str]:
         raise ConfigError(f"expected known_failures to be a dict of reasons by check id, got {brief(known_failures)}")
     reasons = dict(known_failures or {})
     for name, reason in reasons.items():
-        _known_id(name)
-        if name.startswith("SV-ALL-"):
-            raise ConfigError(f"expected the checks that are known to fail, got {name}; it leaves those out by itself")
+        require_excusable(name)
         if not isinstance(reason, str) or not reason.strip():
             raise ConfigError(
                 f"expected a reason for the known failure {name}, got {brief(reason)}; say why it is known"
             )
     return reasons
-
-
-def _known_id(name: str) -> None:
-    if not isinstance(name, str) or name not in CATALOGUE:
-        close = did_you_mean(str(name), CATALOGUE)
-        raise ConfigError(f"expected the id of a check, got {brief(name)}{close}; `specverify list checks` shows all")
 
 
 def _requirement(verifier: Verifier | None, require: str | None) -> str:

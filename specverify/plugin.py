@@ -11,6 +11,7 @@ __all__: list[str] = []
 TYPE_CHECKING = False  # what typing.TYPE_CHECKING is, without the cost of importing typing
 if TYPE_CHECKING:
     from specverify.contract import Verifier
+    from specverify.options import Options
     from specverify.sharing import SharedCheck
 
 _MARK = "specverify_sampler"  # the property that every report of a check has
@@ -23,11 +24,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add("--specverify-sampler", action="append", metavar="TARGET", help="sampler to check; may be given several times")
     add("--specverify-profile", metavar="NAME", help="how many samples: quick, ci or release (quick)")
     add("--specverify-seed", type=int, metavar="N", help="root of all randomness: same seed, same counts (0)")
-    add("--specverify-alpha", type=float, metavar="A", help="most that false alarms may be per sampler (1e-6)")
+    add(
+        "--specverify-alpha",
+        type=float,
+        metavar="A",
+        help="most that false alarms may be per sampler, and once more for random pairs (1e-6)",
+    )
     add("--specverify-samples", type=int, metavar="N", help="rows of every case, instead of those of the profile")
     add("--specverify-target-tv", type=float, metavar="TV", help="detectable total variation needed (the profile's)")
     add("--specverify-timeout", type=float, metavar="S", help="fail a call that hangs so long or ends its process")
-    add("--specverify-known-failures", metavar="FILE", help="TOML: a table by sampler of tolerated failures, by check")
+    add(
+        "--specverify-known-failures",
+        metavar="FILE",
+        help="TOML of tolerated failures: reasons by check, or a table of them by sampler",
+    )
     add("--specverify-json", metavar="FOLDER", help="write the report document of every sampler there")
 
 
@@ -66,6 +76,14 @@ def specverify_sampler(request: pytest.FixtureRequest) -> "Verifier":
     """Each sampler of --specverify-sampler, else of the configuration, else the reference: loaded, as a Verifier."""
     sampler: Verifier = request.param
     return sampler
+
+
+@pytest.fixture(scope="session")
+def specverify_options(specverify_sampler: "Verifier", pytestconfig: pytest.Config) -> "Options":
+    """What is asked for of specverify_sampler, for runs of one's own: each has a budget alpha of its own."""
+    from specverify.session import Session
+
+    return Session.of(pytestconfig).options_of(specverify_sampler)
 
 
 @pytest.fixture(scope="session")

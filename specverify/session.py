@@ -6,16 +6,18 @@ first, then those of a decorator, the environment, the configuration, the defaul
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from specverify.config import OPTIONS, entries_by_sampler, read_settings, read_toml, require_samplers
+from specverify.config import OPTIONS, read_settings, read_toml
 from specverify.contract import Verifier, as_verifier
 from specverify.declaring import function_name
 from specverify.errors import ConfigError
+from specverify.known_failures import entries_by_sampler, require_samplers
 from specverify.options import Options
 from specverify.registry import load
 from specverify.reports import scientific
@@ -48,7 +50,9 @@ class Session:
         self._options = {name: value for name, value in given.items() if value is not None}
         self._settings = read_settings(config.invocation_params.dir)
         file = config.getoption("specverify_known_failures")
-        self._listed = {} if file is None else entries_by_sampler(read_toml(file, "the known failures"), self._named)
+        entries = {} if file is None else read_toml(file, "the known failures")
+        self._listed = entries_by_sampler(entries, self._named or self._settings.samplers)
+        self._configured = self._settings.known_failures
         self._settings = self._settings.excusing(self._listed)
         self._loaded: dict[str, Sampler] = {}
         self._runs: dict[Any, SharedRun] = {}
@@ -78,6 +82,11 @@ class Session:
         """Give the runs of these samplers."""
         return [self._run(target, sampler, {}, {}) for target, sampler in self.named().items()]
 
+    def options_of(self, sampler: Verifier) -> Options:
+        """Give the options that were asked for of one of these samplers, its known failures among them."""
+        target = next(target for target, loaded in self._loaded.items() if loaded is sampler)
+        return Options.checked(sampler, **self._asked(target, sampler, {}, {}))
+
     def runs(self, samplers: object, options: Mapping[str, Any], known_failures: object) -> list[SharedRun]:
         """Give the runs that a decorator asks for.
 
@@ -100,11 +109,18 @@ class Session:
         return [f"specverify: {run.label}, {_described(run.options)}" for run in runs]
 
     def pytest_collection_modifyitems(self) -> None:
-        """Report known failures of samplers that no test is about, as an error of the collection."""
-        names = [name for run in self._runs.values() for name in _names(run.name, run.sampler)]
+        """Report known failures of samplers that no test is about, which excuse nothing.
+
+        Of those in the file of the command line it is an error of the collection. The configuration holds for other
+        runs as well: a warning, which is an error as well where warnings are.
+        """
+        samplers = [(run.name, run.sampler) for run in self._runs.values()] + list(self._loaded.items())
+        names = [name for known_as in samplers for name in _names(*known_as)]
         try:
             require_samplers(self._listed, names)
-        except ConfigError as error:
+            for name in self._configured:
+                _warn_unless_checked(name, names)
+        except (ConfigError, pytest.PytestConfigWarning) as error:
             report = pytest.CollectReport("known failures", "failed", f"specverify: {error}", [])
             self._config.hook.pytest_collectreport(report=report)
 
@@ -119,12 +135,16 @@ class Session:
 
     def _run(self, name: str, sampler: Sampler, asked: Mapping[str, Any], known: Mapping[str, str]) -> SharedRun:
         """Give the one run of a sampler with these options."""
-        known = {**self._settings.known_of(*_names(name, sampler)), **known}
-        options = self._chosen(asked, known, name if self._loaded.get(name) is sampler else None)
+        options = self._asked(name, sampler, asked, known)
         key = (name, id(sampler), repr(options))
         if key not in self._runs:
             self._runs[key] = self._begun(name, sampler, options)
         return self._runs[key]
+
+    def _asked(self, name: str, sampler: Sampler, asked: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any]:
+        """Give the options of a sampler, with the known failures of all sources and what names it, if anything does."""
+        known = {**self._settings.known_of(*_names(name, sampler)), **known}
+        return self._chosen(asked, known, name if self._loaded.get(name) is sampler else None)
 
     def _begun(self, name: str, sampler: Sampler, options: Mapping[str, Any]) -> SharedRun:
         """Begin a run, and tell apart those of samplers of one name, or of one sampler with several options."""
@@ -166,6 +186,14 @@ class Session:
 def _names(name: str, sampler: Sampler) -> tuple[str, ...]:
     """Give the names under which known failures of a sampler may be listed."""
     return (sampler.name, name) if isinstance(sampler, Verifier) else (name,)
+
+
+def _warn_unless_checked(name: str, names: Iterable[str]) -> None:
+    """Warn of entries of the configuration that excuse nothing, with the sampler that may be meant."""
+    try:
+        require_samplers([name], names)
+    except ConfigError as error:
+        warnings.warn(f"specverify: {error}", pytest.PytestConfigWarning, stacklevel=2)
 
 
 def _described(options: Mapping[str, Any]) -> str:

@@ -72,7 +72,7 @@ class Session:
         return next(case.find("failure").text or "" for name, case in self.cases() if name.endswith(check))  # type: ignore[union-attr]
 
 
-def project(folder: Path, sampler: str, options: str = "samples=300, target_tv=0.9, alpha=1e-9") -> Path:
+def project(folder: Path, sampler: str, options: str = "samples=300, target_tv=0.9, alpha=1e-10") -> Path:
     """Write sampler and test file."""
     folder.joinpath("my_sampler.py").write_text(sampler, encoding="utf-8")
     folder.joinpath("test_mine.py").write_text(TESTS.format(options=options), encoding="utf-8")

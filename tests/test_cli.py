@@ -1,6 +1,5 @@
 """The command line answers in plain words, with a status that scripts can trust and no traceback for a user's error."""
 
-import datetime
 import json
 import sys
 import types
@@ -12,8 +11,7 @@ import jsonschema
 import pytest
 
 from specverify.cli import main
-from specverify.config import read_known_failures
-from specverify.errors import ConfigError, SamplerLoadError
+from specverify.errors import SamplerLoadError
 from specverify.reports import FORMS, Report, render
 
 DATA = Path(__file__).parent / "data"
@@ -390,49 +388,6 @@ def test_an_error_of_the_kit_is_one_line(
     monkeypatch.setenv("SPECVERIFY_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         main(["check", "reference"])
-
-
-TODAY = datetime.date(2026, 1, 2)
-
-
-def test_known_failures_are_read(tmp_path: Path) -> None:
-    """The reason is kept with the issue, and the last day of an entry counts as inside."""
-    path = tmp_path / "known.toml"
-    path.write_text(
-        '["SV-RES-001"]\nreason = "bf16 ratio"\nissue = "issue 12"\nuntil = 2026-01-02\n["SV-ACC-001"]\nreason = "x"\n'
-    )
-    assert read_known_failures(path, today=TODAY) == {"SV-RES-001": "bf16 ratio (issue 12)", "SV-ACC-001": "x"}
-    path.write_text('SV-ACC-001 = "x"\n')
-    assert read_known_failures(path) == {"SV-ACC-001": "x"}
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('["SV-RES-001"]\nissue = "12"\n', "expected a reason, got none"),
-        ('["SV-RES-001"]\nreason = "  "\n', "expected a reason, got none"),
-        ('["SV-RES-001"]\nreason = 3\n', "expected text for reason, got 3"),
-        ('["SV-RES-001"]\nreason = "a"\nuntill = 2027-01-01\n', "got the key 'untill'"),
-        ('["SV-RES-001"]\nreason = "a"\nuntil = 2026-01-01\n', "expired on 2026-01-01"),
-        ('["SV-RES-001"]\nreason = "a"\nuntil = "soon"\n', "expected a date for until"),
-        ("SV-RES-001 = 3\n", "expected a reason or a table, got 3"),
-        ('SV-RES-001 = ""\n', "expected a reason, got none"),
-        ("[", "expected TOML"),
-    ],
-)
-def test_a_wrong_entry_is_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
-    """An entry without a reason, with an unknown key or out of date is an error."""
-    path = tmp_path / "known.toml"
-    path.write_text(text)
-    with pytest.raises(ConfigError, match=message) as caught:
-        read_known_failures(path, today=TODAY)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_missing_file_of_known_failures_is_named(tmp_path: Path) -> None:
-    """A path that leads nowhere is an error that names it."""
-    with pytest.raises(ConfigError, match=r"cannot read the known failures in .*none\.toml"):
-        read_known_failures(tmp_path / "none.toml")
 
 
 @pytest.mark.parametrize(("target", "status", "first"), [("reference", 0, "C"), ("naive-redraw", 1, "NONC")])

@@ -6,7 +6,7 @@ import pytest
 from plugin_projects import WRONG_RESIDUAL
 
 from specverify.cli import main
-from specverify.config import Settings, entries_by_sampler, read_settings, require_samplers
+from specverify.config import Settings, read_settings, read_toml
 from specverify.errors import ConfigError
 from specverify.reports import Report
 
@@ -102,6 +102,8 @@ def test_the_environment_comes_before_the_file(tmp_path: Path, monkeypatch: pyte
         ("known_failures.mine = 'x'", "expected the known failures of mine as a table by check, got 'x'"),
         ("known_failures.mine.SV-RES-001 = ''", "known failure SV-RES-001: expected a reason, got none"),
         ("known_failures.mine.SV-RES-001.untill = 1", "got the key 'untill'"),
+        ("known_failures.mine.SV-RES-1 = 'x'", "expected the id of a check, got 'SV-RES-1'; did you mean 'SV-RES-001'"),
+        ("known_failures.SV-RES-001 = 'x'", "expected known failures by sampler, got checks alone for 0 samplers"),
         ("=", "expected TOML in"),
     ],
 )
@@ -118,20 +120,25 @@ def test_the_table_is_a_table(tmp_path: Path) -> None:
         read_settings(write(tmp_path, "[tool]\nspecverify = 3\n"))
 
 
-def test_known_failures_by_sampler_or_for_one() -> None:
-    """Both forms give the same; without names there must be one sampler, and the samplers must be there."""
-    due = {"mine": {"SV-RES-001": "x"}}
-    assert entries_by_sampler({"SV-RES-001": "x"}, ["mine"]) == due
-    assert entries_by_sampler({"mine": {"SV-RES-001": {"reason": "x"}}}, ["mine", "other"]) == due
-    assert entries_by_sampler({}, []) == {}
-    with pytest.raises(ConfigError, match="got checks alone for 2 samplers"):
-        entries_by_sampler({"SV-RES-001": "x"}, ["mine", "other"])
-    with pytest.raises(ConfigError, match="got those of 'mime'; did you mean 'mine'"):
-        require_samplers(["mime"], ["mine"])
-    with pytest.raises(ConfigError, match="got those of 'mime'; there are none"):
-        require_samplers(["mime"], [])
-    read = Settings(known_failures=due).excusing({"mine": {"SV-ACC-001": "y"}, "other": {}})
+def test_known_failures_of_all_sources_hold() -> None:
+    """More of them are added by sampler and check, and a sampler may go by several names."""
+    read = Settings(known_failures={"mine": {"SV-RES-001": "x"}}).excusing({"mine": {"SV-ACC-001": "y"}, "other": {}})
     assert read.known_of("mine", "other") == {"SV-RES-001": "x", "SV-ACC-001": "y"}
+
+
+def test_checks_alone_are_those_of_the_one_sampler(tmp_path: Path) -> None:
+    """Where the configuration names one sampler, its known failures need no name."""
+    text = "[tool.specverify]\nsamplers = ['reference']\nknown_failures.SV-RES-001 = 'x'\n"
+    assert read_settings(write(tmp_path, text)).known_failures == {"reference": {"SV-RES-001": "x"}}
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    """A path that leads nowhere is an error that names it, and so is a file that is no TOML."""
+    with pytest.raises(ConfigError, match=r"cannot read the known failures in .*none\.toml"):
+        read_toml(tmp_path / "none.toml", "the known failures")
+    file = write(tmp_path, "[") / "pyproject.toml"
+    with pytest.raises(ConfigError, match=r"expected TOML in .*pyproject\.toml"):
+        read_toml(file, "the known failures")
 
 
 def test_the_command_line_is_configured_too(
@@ -141,21 +148,21 @@ def test_the_command_line_is_configured_too(
     known = "known_failures.mine.SV-RES-001 = 'as published'"
     write(tmp_path, WRONG_RESIDUAL, "my_sampler.py")
     monkeypatch.chdir(
-        write(tmp_path, f"[tool.specverify]\nsamples = 200\ntarget_tv = 0.8\nseed = 1\nalpha = 1e-3\n{known}\n")
+        write(tmp_path, f"[tool.specverify]\nsamples = 200\ntarget_tv = 0.8\nseed = 1\nalpha = 1e-10\n{known}\n")
     )
     only = ["check", "my_sampler.py:mine", "--only", "SV-RES-001,SV-LEN-001", "--json", "out.json"]
     assert main(only) == 0
     document = Report.read("out.json").document
     options = {name: document["options"][name] for name in ("samples", "target_tv", "seed", "alpha")}
-    assert options == {"samples": 200, "target_tv": 0.8, "seed": 1, "alpha": 1e-3}
+    assert options == {"samples": 200, "target_tv": 0.8, "seed": 1, "alpha": 1e-10}
     assert document["summary"]["known_failures"] == 1
-    main([*only, "--seed", "2", "--alpha", "1e-5", "--samples", "100", "--target-tv", "0.9"])
+    main([*only, "--seed", "2", "--alpha", "1e-11", "--samples", "100", "--target-tv", "0.9"])
     document = Report.read("out.json").document
     options = {name: document["options"][name] for name in options}
-    assert options == {"samples": 100, "target_tv": 0.9, "seed": 2, "alpha": 1e-5}
+    assert options == {"samples": 100, "target_tv": 0.9, "seed": 2, "alpha": 1e-11}
     capsys.readouterr()
     assert main(["power", "--cells", "4"]) == 0
-    assert "alpha 0.001 shared by" in capsys.readouterr().out
+    assert "alpha 1e-10 shared by" in capsys.readouterr().out
     write(tmp_path, "[tool.specverify]\nsample = 200\n")
     assert main(only) == 2
     assert "got the key 'sample'; did you mean 'samples'?" in capsys.readouterr().err

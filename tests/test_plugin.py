@@ -38,7 +38,7 @@ def correct(tmp_path_factory: pytest.TempPathFactory) -> Session:
 @pytest.fixture(scope="module")
 def wrong(tmp_path_factory: pytest.TempPathFactory) -> Session:
     """A run of a sampler that redraws from the target, long enough for every check that is to see it."""
-    folder = project(tmp_path_factory.mktemp("wrong"), WRONG_RESIDUAL, "samples=3000, target_tv=0.9, alpha=1e-9")
+    folder = project(tmp_path_factory.mktemp("wrong"), WRONG_RESIDUAL, "samples=3000, target_tv=0.9, alpha=1e-10")
     return run(folder, "--specverify-json=reports")
 
 
@@ -53,8 +53,9 @@ def unruly(tmp_path_factory: pytest.TempPathFactory) -> Session:
     """A run of a lossless sampler that does not follow its rule, named on the command line."""
     folder = tmp_path_factory.mktemp("unruly")
     folder.joinpath("my_sampler.py").write_text(NEVER_ACCEPTS, encoding="utf-8")
-    arguments = ("--specverify-sampler=my_sampler.py:mine", "--specverify-samples=300", "--specverify-target-tv=0.9")
-    return run(folder, "--pyargs", "specverify.properties.test_conformance", *arguments)
+    few = ("--specverify-samples=300", "--specverify-target-tv=0.9", "--specverify-alpha=1e-10")
+    named = "--specverify-sampler=my_sampler.py:mine"
+    return run(folder, "--pyargs", "specverify.properties.test_conformance", named, *few)
 
 
 def test_each_check_is_a_test_of_its_own(correct: Session) -> None:
@@ -70,7 +71,7 @@ def test_each_check_is_a_test_of_its_own(correct: Session) -> None:
 
 def test_the_summary_says_verdict_and_coverage(correct: Session) -> None:
     """The run begins with what was asked for and ends with the verdict and the number of checks that ran."""
-    assert "specverify: mine, profile quick, seed 0, alpha 1e-9\n" in correct.text
+    assert "specverify: mine, profile quick, seed 0, alpha 1e-10\n" in correct.text
     assert "mine: CONFORMANT. 19 of 22 checks ran on 10 cases of 2 to 1024 tokens, 3 not applicable" in correct.text
 
 
@@ -176,7 +177,7 @@ def test_a_failed_test_says_what_the_command_line_says(
 ) -> None:
     """Where the command line runs to the end too, because the sampler is lossless, the texts are the same."""
     monkeypatch.chdir(unruly.junit.parent)
-    assert main(["check", "my_sampler.py:mine", "--samples", "300", "--target-tv", "0.9", "--verbose"]) == 1
+    assert main(["check", "my_sampler.py:mine", "--samples=300", "--target-tv=0.9", "--alpha=1e-10", "--verbose"]) == 1
     told = capsys.readouterr().out
     assert {"SV-ACC-001", "SV-LEN-001", "SV-ALL-002"} <= unruly.failed()
     for name in unruly.failed():
@@ -188,7 +189,7 @@ def test_tests_have_the_names_of_the_targets(unruly: Session) -> None:
     """The installed suite runs on the samplers of the command line, one test for each check, named as they are."""
     assert unruly.status == 1
     assert set(unruly.outcomes()) == ids("my_sampler.py:mine")
-    assert unruly.text.count("specverify: my_sampler.py:mine, profile quick, seed 0, alpha 1e-6\n") == 1
+    assert unruly.text.count("specverify: my_sampler.py:mine, profile quick, seed 0, alpha 1e-10\n") == 1
     assert "Reproduce: specverify check my_sampler.py:mine --profile quick --seed 0" in unruly.text
 
 
@@ -212,7 +213,7 @@ def test_a_selection_changes_nothing(short: Session) -> None:
 def test_known_failures_are_strict(tmp_path: Path, short: Session) -> None:
     """Those that fail are expected and shown with the reason; one that passes fails, and so does one not listed."""
     known = short.failed() - {"SV-ALL-001", "SV-ALL-002", "SV-RES-001"}
-    options = f"samples=300, target_tv=0.9, alpha=1e-9, known_failures={dict.fromkeys(known, 'it redraws')}"
+    options = f"samples=300, target_tv=0.9, alpha=1e-10, known_failures={dict.fromkeys(known, 'it redraws')}"
     folder = project(tmp_path, WRONG_RESIDUAL, options)
     configuration = folder / "specverify.toml"
     configuration.write_text('[known_failures.mine]\nSV-LEN-001 = "old"\n', encoding="utf-8")
@@ -232,7 +233,7 @@ def test_known_failures_are_strict(tmp_path: Path, short: Session) -> None:
 
 def test_an_inconclusive_verdict_fails_one_test(tmp_path: Path) -> None:
     """Where every check passes and too small an error was looked for, SV-ALL-001 fails and gives the whole view."""
-    session = run(project(tmp_path, CORRECT, "samples=100"))
+    session = run(project(tmp_path, CORRECT, "samples=100, alpha=1e-10"))
     assert session.status == 1
     assert session.failed() == {"SV-ALL-001"}
     told = " ".join(session.message("SV-ALL-001").split())
@@ -259,7 +260,7 @@ def broken():
 def absent():
     pytest.skip("needs a GPU")
 
-@specverify.parametrize_with_checks([made, broken, absent], samples=100, target_tv=0.9)
+@specverify.parametrize_with_checks([made, broken, absent], samples=200, target_tv=0.9, alpha=1e-10)
 def test_conformance(sampler, check):
     check(sampler)
 """

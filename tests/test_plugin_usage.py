@@ -127,6 +127,21 @@ def test_a_file_may_not_excuse_a_sampler_that_is_not_there(user: pytest.Pytester
     assert collected(user, arguments[0]).ret == 0
 
 
+def test_the_configuration_is_warned_of_a_sampler_that_is_not_there(user: pytest.Pytester) -> None:
+    """It holds for other runs too: a warning in the summary, with workers as well; an error where warnings are."""
+    user.makepyfile(test_mine=TESTS.format(options="samples=50"))
+    user.makepyprojecttoml("[tool.specverify.known_failures]\nmime.SV-RES-001 = 'x'\nmine.SV-RES-001 = 'x'\n")
+    told = "specverify: expected known failures of a sampler that is checked, got those of 'mime'; did you mean 'mine'?"
+    result = collected(user)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines([f"*PytestConfigWarning: {told}"])
+    spread = run(user.path, "-n2", "-k", "SV-STR-001")
+    assert (spread.status, spread.text.count(told)) == (0, 1)
+    assert collected(user, "-W", "error").ret == COLLECTION
+    user.makepyprojecttoml("[tool.specverify.known_failures]\nmine.SV-RES-001 = 'x'\n")
+    assert "Warning" not in "\n".join(collected(user, "-W", "error").outlines)
+
+
 def described(result: pytest.RunResult) -> str:
     """Give the line that says how the sampler is checked."""
     return next(line for line in result.outlines if line.startswith("specverify: mine, "))
@@ -198,6 +213,67 @@ def test_the_fixture_is_a_loaded_verifier(user: pytest.Pytester) -> None:
     user.runpytest_inprocess("--specverify-sampler=my_sampler.py:mine").assert_outcomes(passed=1)
 
 
+CONFIGURED = """
+[tool.specverify]
+samples = 70
+seed = 1
+alpha = 1e-3
+timeout = 9
+known_failures.mine.SV-LEN-001 = "old"
+"""
+ASKED = ("--specverify-sampler=my_sampler.py:mine", "--specverify-alpha=1e-4", "--specverify-known-failures=known.toml")
+
+
+@pytest.fixture
+def configured(user: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A folder where everything that can be configured is, but for the profile."""
+    user.makepyprojecttoml(CONFIGURED)
+    user.path.joinpath("known.toml").write_text('SV-ACC-001 = "of the one sampler"\n', encoding="utf-8")
+    monkeypatch.setenv("SPECVERIFY_SEED", "2")
+    monkeypatch.setenv("SPECVERIFY_SAMPLES", "abc")  # which is no setting
+    return user
+
+
+def test_the_options_of_a_sampler_are_those_of_the_session(configured: pytest.Pytester) -> None:
+    """The fixture has what was settled of all sources, the sampler's own known failures and what names it."""
+    configured.makepyfile(
+        test_mine="""
+        def test_options(specverify_options):
+            found = specverify_options
+            assert (found.samples, found.seed, found.alpha, found.timeout) == (70, 2, 1e-4, 9)
+            assert (found.profile, found.target) == ("quick", "my_sampler.py:mine")
+            assert found.known_failures == {"SV-LEN-001": "old", "SV-ACC-001": "of the one sampler"}
+        """
+    )
+    configured.runpytest_inprocess(*ASKED).assert_outcomes(passed=1)
+
+
+def test_random_pairs_are_run_as_asked_for(configured: pytest.Pytester) -> None:
+    """They get the options of the session, and what a pass is worth is a property of the test, without a warning."""
+    configured.makepyfile(
+        test_mine="""
+        import pytest
+        from specverify.properties import test_random_pairs as module
+        from specverify.random_pairs import RandomPairs
+
+        test_random_pairs = module.test_random_pairs
+        due = {"samples": 70, "seed": 2, "alpha": 1e-4, "timeout": 9, "target": "my_sampler.py:mine"}
+        known = {"SV-LEN-001": "old", "SV-ACC-001": "of the one sampler"}
+
+        @pytest.fixture(autouse=True)
+        def _recorded(monkeypatch):
+            def recorded(sampler, **options):
+                assert (sampler.name, options) == ("mine", due | {"known_failures": known})
+                return RandomPairs("conformant", "what the pass is worth")
+
+            monkeypatch.setattr(module, "check_random_pairs", recorded)
+        """
+    )
+    configured.runpytest_inprocess(*ASKED, "--junitxml=junit.xml").assert_outcomes(passed=1, warnings=0)
+    told = '<property name="specverify_random_pairs" value="what the pass is worth" />'
+    assert told in configured.path.joinpath("junit.xml").read_text(encoding="utf-8")
+
+
 def test_tests_of_one_run_are_one_group(user: pytest.Pytester) -> None:
     """Tests that share a run share a group of pytest-xdist, others do not; all have the mark of the plugin."""
     more = TESTS.replace("test_conformance", "test_again").format(options="seed=1")
@@ -218,7 +294,10 @@ def test_options_and_marker_are_documented(user: pytest.Pytester) -> None:
     for name in ("sampler", "profile", "seed", "alpha", "samples", "target-tv", "timeout", "known-failures", "json"):
         assert f"--specverify-{name}=" in told
     assert "@pytest.mark.specverify:" in "\n".join(user.runpytest_inprocess("--markers").outlines)
-    assert "specverify_sampler [session scope]" in "\n".join(user.runpytest_inprocess("--fixtures").outlines)
+    fixtures = "\n".join(user.runpytest_inprocess("--fixtures").outlines)
+    for name in ("sampler", "options", "check"):
+        assert f"specverify_{name} [session scope]" in fixtures
+    assert "once more for random pairs" in " ".join(told.split()), "the budget of random pairs is one of their own"
     assert collected(user, "--strict-markers", "-p", "no:xdist").ret == 0
 
 

@@ -16,6 +16,7 @@ from specverify.cases import Case
 from specverify.errors import ConfigError
 from specverify.faults import CATALOGUE
 from specverify.properties import (
+    Row,
     SamplingParameters,
     conditional_tables,
     distributions,
@@ -29,7 +30,6 @@ from specverify.properties import (
 )
 from specverify.reference import completed_law, target_law
 
-Row = tuple[Fraction, ...]
 SIMPLEST = (Fraction(3, 5), Fraction(2, 5)), (Fraction(4, 5), Fraction(1, 5))
 search = settings(reproducible, max_examples=1000, phases=[Phase.generate])  # stops at the first find, unshrunk
 

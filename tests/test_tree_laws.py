@@ -5,13 +5,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cell_tables import random_table
 from tree_inputs import as_law, full_tree, model, models, records
 
 from specverify.reference import (
     RULES,
     TREE_MODES,
     TREE_RULES,
-    Model,
     Outcome,
     RandomTape,
     ScriptedTape,
@@ -35,21 +35,6 @@ from specverify.reference import (
 
 LENGTHS = ("rrs", "rrs_wor", "traversal", "traversal_wor")
 LOPSIDED = (-1, 0, 0, -1, 1)
-
-
-def random_pair(seed: int, vocab: int) -> tuple[Model, Model]:
-    """Return random rational models of small denominators in which about a quarter of the cells are zero."""
-
-    def make(side: int) -> Model:
-        def row(prefix: tuple[int, ...]) -> list[Fraction]:
-            generator = np.random.default_rng([seed, side, len(prefix), *prefix])
-            weights = generator.integers(1, 9, vocab) * (generator.random(vocab) < 0.75)
-            weights[generator.integers(vocab)] += 1
-            return [Fraction(int(w), int(weights.sum())) for w in weights]
-
-        return row
-
-    return make(0), make(1)
 
 
 def test_recorded_lengths_are_reproduced() -> None:
@@ -91,7 +76,7 @@ def test_recorded_laws_of_the_target_only_rule_are_reproduced() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_rules_are_lossless_on_random_tables_with_zeros(rule: str, mode: str, seed: int) -> None:
     """On a lopsided tree in an order that is not breadth first, the completed block has the target's joint law."""
-    target, draft = random_pair(seed, 3)
+    target, draft = random_table(seed, 3)
     law = tree_law(TREE_RULES[rule], LOPSIDED[:4], mode, target, draft)
     assert sum(law.values()) == 1
     assert completed_law(law, target, 3) == target_law(target, 3)
@@ -101,7 +86,7 @@ def test_rules_are_lossless_on_random_tables_with_zeros(rule: str, mode: str, se
 @pytest.mark.parametrize("seed", range(6))
 def test_the_target_only_rule_is_lossless_for_distinct_siblings(mode: str, seed: int) -> None:
     """However distinct siblings were drawn, the completed block has the target's joint law, three levels deep."""
-    target, draft = random_pair(seed, 3)
+    target, draft = random_table(seed, 3)
     law = tree_law(target_only, LOPSIDED, mode, target, draft)
     assert completed_law(law, target, 4) == target_law(target, 4)
 
@@ -109,7 +94,7 @@ def test_the_target_only_rule_is_lossless_for_distinct_siblings(mode: str, seed:
 @pytest.mark.parametrize("seed", range(6))
 def test_rules_agree_on_point_masses(seed: int) -> None:
     """On deterministic trees the three rules have one law of path and next token."""
-    pair = random_pair(seed, 3)
+    pair = random_table(seed, 3)
     laws = [tree_law(rule, LOPSIDED, "top", *pair) for rule in (rrs, traversal, target_only)]
     assert laws[0] == laws[1] == laws[2]
 
