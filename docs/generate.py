@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
-__all__ = ["linked", "on_files", "on_page_markdown", "on_post_page", "pages"]
+__all__ = ["linked", "loaded_from_elsewhere", "on_files", "on_page_markdown", "on_post_page", "pages"]
 
 AREAS: Final = {
     "Form": ("STR", "RPL"),
@@ -86,6 +86,11 @@ def linked(markdown: str, source: str, paths: Iterable[str]) -> str:
     return _PARTS.sub(link, markdown)
 
 
+def loaded_from_elsewhere(html: str) -> list[str]:
+    """List the tags of a page that would make a browser ask another host for something."""
+    return _LOADED.findall(html)
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages, and the colours of code, to what MkDocs found."""
     from mkdocs.structure.files import File
@@ -110,9 +115,9 @@ def on_post_page(output: str, *, page: Page, **_: Any) -> str:
     """Refuse a page that would load a script, a style or a picture from elsewhere."""
     from mkdocs.exceptions import PluginError
 
-    loaded = _LOADED.search(output)
+    loaded = loaded_from_elsewhere(output)
     if loaded:
-        raise PluginError(f"{page.file.src_uri}: expected a page that loads nothing from elsewhere, got {loaded[0]}")
+        raise PluginError(f"{page.file.src_uri}: expected nothing that is loaded from elsewhere, got {loaded[0]}")
     return output
 
 
