@@ -50,7 +50,9 @@ _PAPER: Final = r"\barXiv \d{4}\.\d{5}"
 _PARTS: Final = re.compile(
     rf"(?P<kept>{_KEPT})|(?P<id>{_ID})|(?P<issue>{_ISSUE})|(?P<paper>{_PAPER})", re.MULTILINE | re.DOTALL
 )
-_LOADED: Final = re.compile(r"<(?:script|img|iframe|link(?![^>]*canonical))\b[^>]*\b(?:src|href)=\"(?:https?:)?//[^>]*>")
+_LOADED: Final = re.compile(
+    r"<(?:script|img|iframe|link(?![^>]*canonical))\b[^>]*\b(?:src|href)=\"(?:https?:)?//[^>]*>"
+)
 
 
 def pages() -> dict[str, str]:
