@@ -26,13 +26,15 @@ from specverify.randomness import global_randomness, seed_globals
 from specverify.reading import OutputFault, on_host, read, read_drafted, read_tree
 from specverify.wording import clip, printable
 
-__all__ = ["Caller", "Reply", "SamplerRaised", "call", "described", "raw_call"]
+__all__ = ["GLOBAL", "Caller", "Reply", "SamplerRaised", "call", "described", "raw_call"]
 
 MAX_FRAMES = 6
 SHOWN_ROWS = 3
 LONGEST_MESSAGE = 2000
 LONGEST_FRAME = 500
 SHOWN_NAME = 100
+GLOBAL = "changed the global generator"
+"""What is said of a verifier that draws from another generator than the one that it asked for."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,7 @@ def _side_effects(
     after = _generators() if before else {}
     moved = [library for library, state in before.items() if after[library] != state]
     if moved:
-        yield f"{name} changed the global generator of {' and '.join(moved)}, though it asks for randomness"
+        yield f"{name} {GLOBAL} of {' and '.join(moved)}, though it asks for randomness"
 
 
 def _torch_threads() -> int | None:

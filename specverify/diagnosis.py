@@ -16,6 +16,7 @@ import numpy as np
 
 from specverify.alternatives import alternatives, completed, score
 from specverify.arrays import FloatArray, IntArray
+from specverify.calling import GLOBAL
 from specverify.evidence import log_e, mean_log_e
 from specverify.faults import CATALOGUE
 from specverify.faults.trees import TREE_FAULT_RULES
@@ -32,6 +33,7 @@ ALIKE = 1e-9  # largest difference of two laws that no run can tell apart
 CONTRADICTED = 1e-6  # chance at which a true candidate is called contradicted
 EXPLAINS = 1e-2  # likelihood of the correct law, relative to a candidate's, above which the candidate explains nothing
 STEPS = (0.0, 0.1, 0.3, 3.0, 10.0, 30.0, 100.0)  # strengths of a fault that are compared with its own
+SUSPECT = math.log(10)  # evidence against a part above which it is not called right
 NEAR = 0.5  # share of all evidence that a neighbour must explain to be worth naming
 SHOWN = 3
 
@@ -278,15 +280,26 @@ _PARTS = {
 
 
 def _parts(judgement: Judgement) -> str:
-    wrong = [name for check, name in _PARTS.items() if judgement.applies(check) and judgement.fails(check)]
-    right = [name for check, name in _PARTS.items() if judgement.applies(check) and name not in wrong]
-    return f"; wrong: {', '.join(wrong) or 'nothing alone'}; as due: {', '.join(right) or 'nothing'}"
+    found: dict[str, list[str]] = {"wrong": [], "suspect": [], "as due": []}
+    for check, name in _PARTS.items():
+        against = max((result.log_e for result in judgement.of(check)), default=-math.inf)
+        if judgement.applies(check):
+            word = "wrong" if judgement.fails(check) else "suspect" if against > SUSPECT else "as due"
+            found[word].append(name)
+    if not found["wrong"]:
+        found["wrong"] = ["nothing alone"]
+    return "".join(f"; {word}: {', '.join(names)}" for word, names in found.items() if names)
 
 
 def _beyond_laws(judgement: Judgement, *where: str) -> list[Candidate]:
     """Name the known faults that show where no law does: in replay, in what rows share, in the form of the output."""
-    names = _known("replay") if "replay" in where and judgement.fails("SV-RPL-001") else []
-    plan, shared = judgement.plan, _shared(judgement) if "sharing" in where else ""
+    plan, names = judgement.plan, []
+    if "replay" in where and judgement.fails("SV-RPL-001"):
+        elsewhere = _global_draws(judgement)
+        if elsewhere:
+            return [Candidate(None, 1.0, None, elsewhere)]
+        names = _known("replay") if plan.verifier.max_batch != 1 else []  # what neighbouring rows do to each other
+    shared = _shared(judgement) if "sharing" in where else ""
     if EVERY_ROW in shared:
         names += _known("sharing")
     kit_drafts = not (plan.verifier.drafts or plan.verifier.tree)
@@ -295,6 +308,13 @@ def _beyond_laws(judgement: Judgement, *where: str) -> list[Candidate]:
     if shared and not names:
         return [Candidate(None, 1.0, None, f"rows or calls share their randomness: {shared}")]
     return [Candidate(name, 1 / len(names), None, _looks(name)) for name in names[:SHOWN]]
+
+
+def _global_draws(judgement: Judgement) -> str:
+    """Say that a sampler draws from a global generator and not from what it asked for; empty where none does."""
+    warned = [*judgement.run.warnings, *(text for run in judgement.run.runs for text in run.warnings)]
+    moved = next((text for text in warned if GLOBAL in text), "")
+    return moved and f"{moved}: so the seed does not decide what it returns. Draw from what is handed over"
 
 
 def _known(shows: str) -> list[str]:

@@ -186,6 +186,8 @@ class Judgement:
             return "inconclusive", self.run.undecided[check]
         if not self.run.complete:
             return "inconclusive", self._cut_short
+        if self.of(check) and not any(result.n for result in self.of(check)):
+            return "inconclusive", "no event that it is about was seen"
         if known:
             return "failed", f"stale known failure: it passed, so remove the entry ({known})"
         return "passed", ""
@@ -266,8 +268,9 @@ class Judgement:
                     ("rejection", law.weights[stopped].sum(), case.tally.stopped),
                     ("full acceptance", law.weights[~stopped].sum(), case.rows - case.tally.stopped),
                 ):
-                    if seen < required_count(case.rows, min(1.0, float(due)), miss=min(UNSEEN, self.plan.share)):
-                        yield f"case {case.name} saw {seen} rows of {event}, fewer than a correct sampler ever shows"
+                    least = required_count(case.rows, min(1.0, float(due)), miss=min(UNSEEN, self.plan.share))
+                    if seen < least:
+                        yield f"case {case.name} saw {seen:,} rows of {event}, where a correct sampler shows {least:,}"
 
     @cached_property
     def verdict(self) -> str:

@@ -33,6 +33,7 @@ __all__ = ["report"]
 
 SHOWN_CELLS = 32
 HARDLY = 0.01  # expected events below which none are expected
+MANY = 100  # expected events that are written out
 PACKAGES = ("numpy", "scipy", "torch", "transformers")
 
 
@@ -121,7 +122,8 @@ def _check(judgement: Judgement, check: str) -> dict[str, Any]:
     else:
         violations = judgement.violations_of(check)
         entry["worst_case"] = violations[0].case if violations else None
-        entry["n"] = 0 if check == "SV-RPL-001" else sum(run.rows for run in judgement.run.runs)
+        shown = [run.rows for run in judgement.run.runs if not violations or run.name == violations[0].case]
+        entry["n"] = 0 if check == "SV-RPL-001" else sum(shown)
     return entry
 
 
@@ -178,24 +180,32 @@ def _message(judgement: Judgement, check: str) -> str:
     violations = judgement.violations_of(check)
     if violations:
         others = {violation.case for violation in violations} - {violations[0].case}
-        more = f" Also on {len(others)} more case(s)." if others else ""
+        more = f" Also on {len(others)} more case{'' if len(others) == 1 else 's'}." if others else ""
         return f"On case {violations[0].case}: {violations[0].message}.{more}"
     findings, results = judgement.findings_of(check), judgement.of(check)
     if findings:
         return f"On case {findings[0].case}: {findings[0].message}."
     if check in COMBINED:
-        leading = [r.probe.key for r in sorted(judgement.results, key=lambda r: -r.log_e)[:3]]
-        return f"All checks together prove a fault; most of the evidence is from {', '.join(leading)}."
+        return _together(judgement, COMBINED[check])
     failing = [result for result in results if result.probe.key in judgement.rejected]
     worst = failing[0]
     cell = int(worst.furthest()[0])
     due = worst.n * worst.probe.probs[cell]
-    expected = f"{due:.4g}" if due >= HARDLY else "none"
-    more = f" Also on {', '.join(r.run.name for r in failing[1:4])}." if len(failing) > 1 else ""
+    expected = "none" if due < HARDLY else f"{due:,.1f}" if due >= MANY else f"{due:.3g}"
+    elsewhere = [name for name in dict.fromkeys(r.run.name for r in failing) if name != worst.run.name]
+    more = f" Also on {', '.join(elsewhere[:3])}." if elsewhere else ""
     return (
         f"What should hold: {CATALOGUE[check].claim} On case {worst.run.name}, '{worst.probe.labels[cell]}' came "
-        f"{worst.counts[cell]} times in {worst.n} events, expected {expected}.{more}"
+        f"{worst.counts[cell]:,} times in {worst.n:,} events, expected {expected}.{more}"
     )
+
+
+def _together(judgement: Judgement, scope: str) -> str:
+    """Say what speaks most among the checks that the combined evidence counts."""
+    counted = [r for r in judgement.results if r.log_e > 0 and (not scope or CATALOGUE[r.probe.check].scope == scope)]
+    leading = [r.probe.key for r in sorted(counted, key=lambda r: -r.log_e)[:3]]
+    most = f"; of the single checks most is from {', '.join(leading)}" if leading else ""
+    return f"All evidence together, that of the laws of known faults included, proves a fault{most}."
 
 
 def _summary(checks: list[dict[str, Any]]) -> dict[str, int]:

@@ -104,6 +104,8 @@ class Run:
         Args:
             scope: "lossless" for the evidence against losslessness alone; "" for all of it.
         """
+        if not self.looks:  # the independence stage is under way
+            return 0.0
         evidence = self.looks[-1].evidence
         return (evidence.lossless if scope else evidence.whole) / math.log(10)
 
@@ -112,7 +114,7 @@ class Run:
         worker = self.plan.worker
         with global_randomness(), one_torch_thread(), worker or nullcontext():
             self._replay()
-            self._stage()
+            self._stage(progress)
             self._look(progress)
         if worker is not None:
             self.warnings += worker.warnings
@@ -124,9 +126,9 @@ class Run:
             if any(violation.check == "SV-STR-001" for violation in found):
                 self.undecided["SV-RPL-001"] = "a call failed"
 
-    def _stage(self) -> None:
+    def _stage(self, progress: Callable[[Progress], None] | None) -> None:
         for run in self.plan.stage:
-            if self._lost():
+            if self._lost() or self._out_of_time():
                 return
             trace = run.run(run.planned.rows, (0,), run.planned.batch)
             if trace is None:
@@ -140,6 +142,7 @@ class Run:
                     self.undecided[finding.check] = text
                 else:
                     self.findings.append(finding)
+            self._tell(progress, run.name)
 
     def _look(self, progress: Callable[[Progress], None] | None) -> None:
         self._record()
