@@ -293,17 +293,18 @@ def test_the_largest_numbers_are_taken() -> None:
 
 def test_integers_of_numpy_are_numbers() -> None:
     """An integer of NumPy means what the same int means."""
-    drawn, same = (random_cases(kind(3), seed=kind(5)) for kind in (int, np.int64))
+    count: Any = np.int64(3)
+    drawn, same = random_cases(3, seed=3), random_cases(count, seed=count)
     assert [case.description for case in drawn] == [case.description for case in same]
-    found = check_random_pairs(
-        load("reference"), pairs=np.int64(2), samples=np.int32(500), seed=np.uint8(1), alpha=1e-10
-    )  # type: ignore[arg-type]
+    options: dict[str, Any] = {"pairs": np.int64(2), "samples": np.int32(500), "seed": np.uint8(1)}
+    found = check_random_pairs(load("reference"), **options, alpha=1e-10)
     assert (found.verdict, found.pairs, found.samples) == ("conformant", 2, 500)
 
 
 def test_a_property_test_may_try_random_pairs() -> None:
     """Within a test of Hypothesis, whatever its settings, the same pairs come, and what fails is shrunk."""
-    alone, seen = check_random_pairs(load("naive-redraw"), pairs=3, samples=4000), []
+    alone = check_random_pairs(load("naive-redraw"), pairs=3, samples=4000)
+    seen: list[RandomPairs] = []
 
     @settings(database=None, deadline=None, max_examples=1)
     @given(just(4000))
