@@ -16,7 +16,7 @@ _ROOT: Final = Path(__file__).parent
 _PROJECT: Final = nox.project.load_toml(_ROOT / "pyproject.toml")
 _PINNED: Final = ("-c", "constraints.txt")
 _EXTRAS: Final = ("torch", "transformers")
-_TYPED_APART: Final = ("noxfile.py", "tests")
+_TYPED_APART: Final = ("noxfile.py", "docs/generate.py", "tests")
 
 _IMPORT_ALL: Final = """
 import importlib, pkgutil, sys, specverify
@@ -96,6 +96,13 @@ def browser(session: nox.Session) -> None:
     """Look at the HTML report in the system's Chromium (apt-get install chromium); without one the tests skip."""
     session.install("-q", *_PINNED, "-e", ".", *_group("browser"))
     session.run("pytest", "tests/test_report_browser.py", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation into site/; a link, an anchor or a page that leads nowhere fails it."""
+    session.install("-q", *_PINNED, "-e", ".", *_group("docs"))
+    session.run("mkdocs", "build", "--strict", *session.posargs)
 
 
 @nox.session

@@ -4,6 +4,7 @@ The first screen says what the terminal's first line says, and shows it. Text of
 direction of the text around it, and cut where it is endless; the document has all of it.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +29,7 @@ __all__ = ["html"]
 
 _IN_FULL: Final = 10
 _MESSAGE: Final = 1500
+_SENTENCE_END: Final = re.compile(r"\.\s+(?=[A-Z])")
 _LAWS: Final = {"target p": "p", "draft q": "q"}
 _LAW_TOKENS: Final = 16
 _LAW_ROWS: Final = 13
@@ -94,6 +96,7 @@ def _template() -> "Template":
             "words": lambda status: status.replace("_", " "),
             "message": lambda check: clip(check["message"] or check["reason"], _MESSAGE),
             "figures": figures,
+            "first_sentence": lambda text: _SENTENCE_END.split(text, maxsplit=1)[0],
         },
     )
 

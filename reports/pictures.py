@@ -60,8 +60,8 @@ def miss(document: Document) -> float:
     Args:
         document: a report document.
 
-    >>> miss({"options": {"alpha": 1e-6}, "compared_shares": 500})
-    2e-09
+    >>> miss({"options": {"alpha": 0.01}, "compared_shares": 100})
+    0.0001
     """
     return float(document["options"]["alpha"] / max(1, document.get("compared_shares", _UNTOLD)))
 
@@ -79,7 +79,7 @@ def interval(count: float, n: float, miss: float) -> tuple[float, float]:
 
     >>> low, high = interval(500, 1000, 0.001)
     >>> round(low, 3), round(high, 3)
-    (0.447, 0.553)
+    (0.448, 0.552)
     """
     from scipy.special import betainccinv, betaincinv  # slow to import, and only pictures need it
 

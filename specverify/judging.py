@@ -102,7 +102,8 @@ def decided(p_values: Sequence[float], plan: Plan) -> list[bool]:
     if not plan.options.stop_early:
         return [p_value <= plan.share for p_value in p_values]
     untested = plan.num_checks - len(p_values)
-    return list(holm([*p_values, *[1.0] * untested], plan.options.alpha / 2))[: len(p_values)]
+    found: list[bool] = holm([*p_values, *[1.0] * untested], plan.options.alpha / 2).tolist()
+    return found[: len(p_values)]
 
 
 class Judgement:

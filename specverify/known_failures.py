@@ -42,8 +42,8 @@ def entries_by_sampler(
             Whether the samplers are there is for ``require_samplers`` to say.
 
     Example:
-        >>> entries_by_sampler({"SV-RES-001": "rounds", "other": {"SV-LEN-001": "stops early"}}, ["mine"])
-        {'mine': {'SV-RES-001': 'rounds'}, 'other': {'SV-LEN-001': 'stops early'}}
+        >>> entries_by_sampler({"other": {"SV-LEN-001": "stops early"}, "SV-RES-001": "rounds"}, ["mine"])
+        {'other': {'SV-LEN-001': 'stops early'}, 'mine': {'SV-RES-001': 'rounds'}}
     """
     if not isinstance(entries, Mapping):
         raise ConfigError(f"expected known failures as a table by sampler, got {brief(entries)}")

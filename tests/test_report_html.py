@@ -128,7 +128,8 @@ def test_the_likely_cause_stands_below_the_verdict(pages: dict[str, tuple[str, P
     header = next(pages["naive-redraw"][1].root.all("header"))
     assert [child.tag for child in header.children[:4]] == ["h1", "p", "p", "dl"]
     cause = header.children[2]
-    assert flat(cause.text).startswith("What it looks like: K02: it looks as if the sampler redraws from the target")
+    assert flat(cause.text).startswith("Likely cause: K02, it looks as if the sampler redraws from the target")
+    assert ". " not in cause.text  # one sentence; the section below has all of it
     assert [link.attributes["href"] for link in cause.all("a")] == ["#diagnosis"]
     right = next(pages["reference"][1].root.all("header"))
     assert [child.tag for child in right.children[:3]] == ["h1", "p", "dl"]
