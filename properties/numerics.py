@@ -22,7 +22,7 @@ def logits(vocab_size: int, *, kind: str | None = None) -> st.SearchStrategy[Flo
     """Generate logits, the logarithms of a row of ``distributions`` moved by a constant.
 
     Args:
-        vocab_size: Number V of tokens, 1 or more.
+        vocab_size: Number V of tokens, 1 to 256.
         kind: Kind of the row, as for ``distributions``.
 
     Returns:
@@ -30,7 +30,7 @@ def logits(vocab_size: int, *, kind: str | None = None) -> st.SearchStrategy[Flo
         towards the log-probabilities of the simplest row.
 
     Raises:
-        ConfigError: There would be no tokens, or no such kind is known.
+        ConfigError: There would be no tokens or too many, or no such kind is known.
 
     Example:
         >>> from hypothesis import find
@@ -72,7 +72,7 @@ def representable(vocab_size: int, dtype: str) -> st.SearchStrategy[Row]:
     """Generate exact rows that a float type holds without rounding, so that what is handed over is what was meant.
 
     Args:
-        vocab_size: Number V of tokens, 1 or more.
+        vocab_size: Number V of tokens, 1 to 256.
         dtype: "float64", "float32", "float16" or "bfloat16".
 
     Returns:
@@ -80,7 +80,7 @@ def representable(vocab_size: int, dtype: str) -> st.SearchStrategy[Row]:
         on that grid, so that very small probabilities are 0. Examples shrink as those do.
 
     Raises:
-        ConfigError: There would be no tokens, or the type is unknown.
+        ConfigError: There would be no tokens or too many, or the type is unknown.
 
     Example:
         >>> from hypothesis import find

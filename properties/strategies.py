@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 
 from specverify.arrays import FloatArray
 from specverify.cases import Case, Prefix
+from specverify.errors import ConfigError
+from specverify.integers import integer
+from specverify.rows import MAX_DRAFT_TOKENS
 
-from .arguments import at_least, chosen
+from .arguments import chosen, tokens
 from .shapes import (
     SIMPLEST_DRAFT,
     SIMPLEST_TARGET,
@@ -36,14 +39,18 @@ Row: TypeAlias = tuple[Fraction, ...]
 """Exact probabilities of the V tokens."""
 
 _LARGEST_TILT: Final = 4.0
-_MOST_TOKENS: Final = 4
+_USUAL_TOKENS: Final = 4  # most where no number is asked for
+# Larger examples would be thrown away: Hypothesis ends each after 8192 units of choices, and tilts are long ones.
+_MOST_TILTED: Final = 128
+_MOST_ROWS: Final = 500
+_MOST_PROBABILITIES: Final = 1500
 
 
 def distributions(vocab_size: int, *, kind: str | None = None) -> st.SearchStrategy[Row]:
     """Generate next-token laws with exact probabilities.
 
     Args:
-        vocab_size: Number V of tokens, 1 or more.
+        vocab_size: Number V of tokens, 1 to 256.
         kind: "dense"; "sparse", with zeros; "one_hot"; "tied", with tokens of equal probability; "zipf", with
             probabilities like 1, 1/2, 1/3, ... or their squares; "tailed", all but one token below 2**-22, 2**-126 or
             2**-1056 (the last are subnormal in float64). Left out, all of these come.
@@ -53,7 +60,7 @@ def distributions(vocab_size: int, *, kind: str | None = None) -> st.SearchStrat
         weight 3 and every other token weight 2.
 
     Raises:
-        ConfigError: There would be no tokens, or no such kind is known.
+        ConfigError: There would be no tokens or too many, or no such kind is known.
 
     Example:
         >>> from hypothesis import find
@@ -61,7 +68,7 @@ def distributions(vocab_size: int, *, kind: str | None = None) -> st.SearchStrat
         >>> [str(probability) for probability in find(distributions(2), lambda row: True, settings=reproducible)]
         ['3/5', '2/5']
     """
-    size = at_least("vocab_size", vocab_size, 1)
+    size = tokens(vocab_size)
     if kind is None:
         return _distributions(size)
     return _shaped(size, chosen("kind", kind, shaped(size)))
@@ -71,7 +78,7 @@ def pairs(vocab_size: int | None = None, *, kind: str | None = None) -> st.Searc
     """Generate pairs of a target row p and a draft row q over the same tokens.
 
     Args:
-        vocab_size: Number V of tokens, 1 or more; left out, 1 to 4 (2 to 4 of one kind).
+        vocab_size: Number V of tokens, 1 to 256; left out, 1 to 4 (2 to 4 of one kind).
         kind: "independent"; "shaped", each of a kind of ``distributions``; "equal"; "near_equal", a part in ten, in a
             thousand or in a hundred thousand having moved; "permuted", the same row with its tokens exchanged, which
             gives ties between p and q; "mirrored", in reverse order. Of two tokens or more also "disjoint" supports,
@@ -82,7 +89,7 @@ def pairs(vocab_size: int | None = None, *, kind: str | None = None) -> st.Searc
         shrink towards the two-token example p = (3/5, 2/5), q = (4/5, 1/5).
 
     Raises:
-        ConfigError: There would be no tokens, or no such kind is known of so many.
+        ConfigError: There would be no tokens or too many, or no such kind is known of so many.
 
     Example:
         >>> from hypothesis import find
@@ -92,9 +99,10 @@ def pairs(vocab_size: int | None = None, *, kind: str | None = None) -> st.Searc
         (['3/5', '2/5'], ['4/5', '1/5'])
     """
     if vocab_size is None:
-        sizes = _between(1 if kind is None else 2, _MOST_TOKENS)
-        return sizes.flatmap(lambda size: pairs(size, kind=kind))
-    size = at_least("vocab_size", vocab_size, 1)
+        least = 1 if kind is None else 2
+        pairs(least, kind=kind)  # refuses a wrong kind now, not when the first example is drawn
+        return _between(least, _USUAL_TOKENS).flatmap(lambda size: pairs(size, kind=kind))
+    size = tokens(vocab_size)
     return _pairs(size) if kind is None else _of_relation(size, chosen("kind", kind, related(size)))
 
 
@@ -104,9 +112,9 @@ def conditional_tables(
     """Generate cases whose target and draft rows depend on the tokens before them.
 
     Args:
-        max_vocab_size: Largest number V of tokens, 1 or more.
-        max_num_draft_tokens: Largest draft length G, 0 or more. A table has about V**G rows, and the exact law of a
-            rule on it takes about V**(2 G) runs of the rule.
+        max_vocab_size: Largest number V of tokens, 1 to 256.
+        max_num_draft_tokens: Largest draft length G, 0 or more. A table has about V**G rows, at most 500 of them
+            and 1500 probabilities, and the exact law of a rule on it takes about V**(2 G) runs of the rule.
         min_vocab_size: Smallest number V of tokens, 1 up to the largest.
         min_num_draft_tokens: Smallest draft length G, 0 up to the largest.
 
@@ -115,7 +123,7 @@ def conditional_tables(
         shrink towards the two-token example, with rows that ignore the context.
 
     Raises:
-        ConfigError: An argument is too small, or a smallest size exceeds the largest.
+        ConfigError: An argument is too small, a smallest size exceeds the largest, or the largest table is too large.
 
     Example:
         >>> from hypothesis import find
@@ -124,26 +132,27 @@ def conditional_tables(
         >>> find(tables, lambda case: case.contextual, settings=reproducible).description
         'p(.): 3/5 2/5; q(.): 4/5 1/5; p(.|0): 3/5 2/5; p(.|1): 3/5 2/5'
     """
-    size = at_least("min_vocab_size", min_vocab_size, 1)
-    length = at_least("min_num_draft_tokens", min_num_draft_tokens, 0)
-    sizes = _between(size, at_least("max_vocab_size", max_vocab_size, size))
-    most = at_least("max_num_draft_tokens", max_num_draft_tokens, length)
+    size = tokens(min_vocab_size, name="min_vocab_size")
+    largest = tokens(max_vocab_size, name="max_vocab_size", least=size)
+    length = integer("min_num_draft_tokens", min_num_draft_tokens, 0, MAX_DRAFT_TOKENS)
+    most = integer("max_num_draft_tokens", max_num_draft_tokens, length, MAX_DRAFT_TOKENS)
+    _require_small(largest, most)
     lengths = [*range(max(1, length), most + 1), most, *range(length, 1)]
-    return _tables(sizes, st.sampled_from(lengths))
+    return _tables(_between(size, largest), st.sampled_from(lengths))
 
 
 def float_pairs(vocab_size: int | None = None) -> st.SearchStrategy[tuple[FloatArray, FloatArray]]:
     """Generate pairs of float rows for statistical tests: those of ``pairs`` with every weight scaled at random.
 
     Args:
-        vocab_size: Number V of tokens, 1 or more; left out, 1 to 4.
+        vocab_size: Number V of tokens, 1 to 128; left out, 1 to 4.
 
     Returns:
         A strategy for pairs of float64 [V] arrays that sum to 1 up to rounding. Zeros stay zeros. Where more than one
         token is needed, examples shrink towards the two-token example.
 
     Raises:
-        ConfigError: There would be no tokens.
+        ConfigError: There would be no tokens or too many.
 
     Example:
         >>> from hypothesis import find
@@ -152,7 +161,8 @@ def float_pairs(vocab_size: int | None = None) -> st.SearchStrategy[tuple[FloatA
         >>> p.round(3).tolist(), q.round(3).tolist()
         ([0.6, 0.4], [0.8, 0.2])
     """
-    return pairs(vocab_size).flatmap(lambda pair: st.tuples(_tilted(pair[0]), _tilted(pair[1])))
+    size = None if vocab_size is None else tokens(vocab_size, most=_MOST_TILTED)
+    return pairs(size).flatmap(lambda pair: st.tuples(_tilted(pair[0]), _tilted(pair[1])))
 
 
 @cache  # a table draws from the same strategy for every prefix, and making one takes longer than drawing from it
@@ -197,6 +207,17 @@ def _scaled(row: Row, tilts: Sequence[float]) -> FloatArray:
 def _between(smallest: int, largest: int) -> st.SearchStrategy[int]:
     """Generate sizes: two are the simplest that show anything, and the largest, twice as likely, shows most."""
     return st.sampled_from([*range(max(2, smallest), largest + 1), largest, *range(smallest, 2)])
+
+
+def _require_small(vocab_size: int, num_draft_tokens: int) -> None:
+    """Refuse a table that has too many numbers to be drawn."""
+    rows = 2 * sum(vocab_size**length for length in range(num_draft_tokens)) + vocab_size**num_draft_tokens
+    if rows > _MOST_ROWS or rows * vocab_size > _MOST_PROBABILITIES:
+        raise ConfigError(
+            f"expected tables of at most {_MOST_ROWS} rows and {_MOST_PROBABILITIES} probabilities, got max_vocab_size "
+            f"{vocab_size} and max_num_draft_tokens {num_draft_tokens}, which make more; for larger ones draw a seed, "
+            f"and make a Case of rows by NumPy"
+        )
 
 
 @st.composite

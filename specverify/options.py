@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from operator import index
 
 from specverify.checks import require_check
 from specverify.contract import Verifier
 from specverify.errors import ConfigError
+from specverify.integers import integer
 from specverify.known_failures import require_excusable
 from specverify.nearest import did_you_mean
 from specverify.schedule import PROFILES
@@ -22,6 +22,7 @@ MISS = 0.1
 """Probability beta of missing an error of the stated detectable size."""
 
 MAX_SEED = 2**63
+MAX_SAMPLES = 10**9
 MIN_ALPHA = 1e-300  # whose shares a float can hold
 ALWAYS = ("SV-STR-001", "SV-ALL-001", "SV-ALL-002")
 """Checks that are part of every run, whatever was asked for."""
@@ -87,14 +88,14 @@ class Options:
             raise ConfigError(f"expected a profile of {', '.join(PROFILES)}, got {brief(profile)}{close}")
         return cls(
             profile=profile,
-            seed=_integer("seed", seed, 0, MAX_SEED - 1),
+            seed=integer("seed", seed, 0, MAX_SEED - 1),
             alpha=_number("alpha", alpha, "between 0 and 1, such as 1e-6", least=MIN_ALPHA),
             target_tv=_number(
                 "target_tv", PROFILES[profile].target_tv if target_tv is None else target_tv, "between 0 and 1"
             ),
             only=_chosen(only),
             require=_requirement(verifier, require),
-            samples=None if samples is None else _integer("samples", samples, 1, 10**9),
+            samples=None if samples is None else integer("samples", samples, 1, MAX_SAMPLES),
             known_failures=_reasons(known_failures),
             time_limit=_seconds("time_limit", time_limit),
             timeout=_seconds("timeout", timeout),
@@ -141,16 +142,6 @@ def _requirement(verifier: Verifier | None, require: str | None) -> str:
             f"use @verifier(rule=...)"
         )
     return require
-
-
-def _integer(name: str, value: object, least: int, most: int) -> int:
-    try:
-        number = -1 if isinstance(value, bool) else index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = -1
-    if not least <= number <= most:
-        raise ConfigError(f"expected {name} to be an integer from {least} to {most}, got {brief(value)}")
-    return number
 
 
 def _number(name: str, value: object, domain: str, *, least: float = 0.0) -> float:

@@ -21,11 +21,11 @@ from specverify.contract import Verifier, as_verifier
 from specverify.counterexample import reproduce
 from specverify.errors import ConfigError
 from specverify.faults import CATALOGUE
-from specverify.options import ALWAYS, Options
+from specverify.integers import integer
+from specverify.options import ALWAYS, MAX_SAMPLES, MAX_SEED, MIN_ALPHA, Options
 from specverify.plan import plan
 from specverify.reports import Report
-from specverify.shrinking import POWER, shrink
-from specverify.wording import brief
+from specverify.shrinking import POWER, apart, shrink
 
 __all__ = ["RandomPairs", "check_random_pairs", "random_cases"]
 
@@ -36,6 +36,7 @@ DIAGNOSED = 8  # pairs that the diagnosis looks at: one alone often cannot tell 
 WIDTH = 100
 ANY_POWER = 1 - 1e-9  # a target of total variation that is missed only where nothing at all would have been seen
 STRUCTURE = "SV-STR-001"
+MAX_PAIRS = 1000
 MAX_VOCAB_SIZE, MAX_DRAFT_TOKENS = 4, 2
 
 
@@ -73,11 +74,14 @@ def random_cases(count: int, *, seed: int = 0) -> list[Case]:
     """Draw different cases of 2 to 4 tokens and up to 2 drafted tokens, whose rows depend on the tokens before them.
 
     Args:
-        count: How many, 1 or more.
+        count: How many, 1 to 1000.
         seed: The same seed gives the same cases, with one version of Hypothesis.
 
     Returns:
         Exact cases named "pair 1", "pair 2", ...; fewer where so many different ones were not drawn.
+
+    Raises:
+        ConfigError: The count or the seed is no such integer.
 
     Example:
         >>> [case.name for case in random_cases(3)]
@@ -87,16 +91,20 @@ def random_cases(count: int, *, seed: int = 0) -> list[Case]:
 
     from specverify.properties import conditional_tables, reproducible
 
+    count, root = _count("count", count), integer("seed", seed, 0, MAX_SEED - 1)
     drawn: dict[str, Case] = {}
     tables = conditional_tables(min_vocab_size=2, max_vocab_size=MAX_VOCAB_SIZE, max_num_draft_tokens=MAX_DRAFT_TOKENS)
 
-    @hypothesis.seed(seed)
-    @hypothesis.settings(reproducible, max_examples=2 * count, phases=[hypothesis.Phase.generate])
-    @hypothesis.given(tables)
-    def draw(case: Case) -> None:
-        drawn.setdefault(case.description, case)
+    def draw() -> None:
+        @hypothesis.seed(root)
+        @hypothesis.settings(reproducible, max_examples=2 * count, phases=[hypothesis.Phase.generate])
+        @hypothesis.given(tables)
+        def kept(case: Case) -> None:
+            drawn.setdefault(case.description, case)
 
-    draw()
+        kept()
+
+    apart(draw)
     return [case.renamed(f"pair {number}") for number, case in enumerate(list(drawn.values())[:count], start=1)]
 
 
@@ -115,8 +123,8 @@ def check_random_pairs(
 
     Args:
         sampler: A verifier of one draft per position, or a plain function with its parameter names.
-        pairs: Pairs tried at most, 1 or more.
-        samples: Rows of every pair; left out, 20,000, or what 400 calls can take.
+        pairs: Pairs tried at most, 1 to 1000.
+        samples: Rows of every pair, at most 250,000,000; left out, 20,000, or what 400 calls can take.
         seed: Root of the pairs and of every random number of the runs; the same seed gives the same result.
         alpha: Most that the probability of calling a correct sampler nonconformant may be, for all pairs together.
         known_failures: Reason by check id: these checks are left out, as what they tolerate may show on a pair or not.
@@ -136,8 +144,10 @@ def check_random_pairs(
         ('nonconformant', 'K02', 2)
     """
     verifier = as_verifier(sampler)
-    if isinstance(pairs, bool) or not isinstance(pairs, int) or pairs < 1:
-        raise ConfigError(f"expected pairs to be an integer of at least 1, got {brief(pairs)}")
+    pairs = _count("pairs", pairs)
+    if samples is not None:
+        why = f"a pair that fails is confirmed with {CONFIRMING} times as many"
+        samples = integer("samples", samples, 1, MAX_SAMPLES // CONFIRMING, instead=why)
     options = Options.checked(
         verifier,
         samples=samples,
@@ -147,6 +157,7 @@ def check_random_pairs(
         timeout=timeout,
         target=target,
     )
+    share = _share(options.alpha, pairs)
     if verifier.tree:
         text = f"{verifier.name} verifies trees, and a random pair has one draft per position"
         return RandomPairs("not_applicable", text)
@@ -154,7 +165,7 @@ def check_random_pairs(
         text = f"calls of {verifier.name} are known to fail: {options.known_failures[STRUCTURE]}"
         return RandomPairs("not_applicable", text)
     rows = options.samples or min(ROWS, CALLS * (verifier.max_batch or ROWS))
-    return _Search(verifier, random_cases(pairs, seed=options.seed), rows, options, options.alpha / (2 * pairs)).run()
+    return _Search(verifier, random_cases(pairs, seed=options.seed), rows, options, share).run()
 
 
 @dataclass(frozen=True)
@@ -290,6 +301,20 @@ class _Search:
         else:
             why = f"{fault} does not show in the law of a row, over which pairs are shrunk"
         return f"{why}: the pair is shown as found."
+
+
+def _count(name: str, value: object) -> int:
+    """Give a number of pairs that can be drawn and run."""
+    return integer(name, value, 1, MAX_PAIRS, instead="for more pairs take other seeds")
+
+
+def _share(alpha: float, pairs: int) -> float:
+    """Give the budget of one run: half of alpha is for the pairs, half for their confirmations."""
+    share = alpha / (2 * pairs)
+    if share <= MIN_ALPHA:
+        least = f"{2 * pairs * MIN_ALPHA:g}"
+        raise ConfigError(f"expected alpha to be more than {least} for {pairs} pairs, got {alpha}; take fewer pairs")
+    return share
 
 
 def _fresh(case: Case) -> Case:

@@ -19,6 +19,7 @@ __all__ = [
     "MAX_DRAFT_TOKENS",
     "Prefix",
     "draft_length",
+    "exact_number",
     "frozen",
     "is_exact",
     "is_law",
@@ -104,7 +105,7 @@ def row_array(name: str, where: str, level: list[Any], size: int, exact: bool) -
         if len(row) != size:
             raise ConfigError(f"case {brief(name)}: expected {size} tokens in every row, got {len(row)} in {here}")
         try:
-            rows[index] = [_fraction(value) for value in row] if exact else _floats(row)
+            rows[index] = [exact_number(value) for value in row] if exact else _floats(row)
             _check_distribution(name, here, rows[index], exact)
         except (ValueError, TypeError, ArithmeticError) as error:
             raise ConfigError(f"case {brief(name)}: expected numbers in {here}, got {told(error)}") from None
@@ -113,10 +114,10 @@ def row_array(name: str, where: str, level: list[Any], size: int, exact: bool) -
 
 def _floats(row: Sequence[Any]) -> FloatArray:
     values = row.tolist() if isinstance(row, np.ndarray) else row
-    return np.array([float(_fraction(value)) if isinstance(value, str) else float(value) for value in values])
+    return np.array([float(exact_number(value)) if isinstance(value, str) else float(value) for value in values])
 
 
-def _fraction(value: Any) -> Fraction:
+def exact_number(value: Any) -> Fraction:
     """Read a number; one whose digits would fill the memory is refused."""
     if isinstance(value, str):
         exponent = value.lower().partition("e")[2].strip().lstrip("+-").replace("_", "")

@@ -6,10 +6,11 @@ try. The law of a known fault is exact: whether a plan of so many rows would pro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from specverify.cases import Case, Row
 from specverify.contract import Verifier
@@ -20,7 +21,9 @@ from specverify.plan import plan
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
-__all__ = ["POWER", "power", "shrink"]
+__all__ = ["POWER", "apart", "power", "shrink"]
+
+T = TypeVar("T")
 
 POWER = 0.99
 """Probability with which the smallest case shows the fault."""
@@ -28,6 +31,27 @@ POWER = 0.99
 SIZES = ((2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (4, 2))  # tokens and drafted tokens, from small to large
 TRIED = 50  # random cases of each size and form that have to fail before the next is tried
 NAME = "smallest"
+
+
+def apart(search: Callable[[], T]) -> T:
+    """Run a search of Hypothesis in a thread of its own, so that it may also be asked for within a test.
+
+    There a second search is refused, whatever its settings: only those of the test around it, which are the caller's,
+    could allow it.
+
+    Args:
+        search: What draws the examples.
+
+    Returns:
+        What it returns.
+
+    Example:
+        >>> from hypothesis import find, strategies
+        >>> apart(lambda: find(strategies.integers(), lambda number: number > 3))
+        4
+    """
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(search).result()
 
 
 def power(fault: str, case: Case, verifier: Verifier, *, samples: int, alpha: float = 1e-6) -> float:
@@ -83,7 +107,7 @@ def shrink(fault: str, verifier: Verifier, *, samples: int, alpha: float = 1e-6)
     search = settings(reproducible, max_examples=TRIED)
     for cases in _cases() if CATALOGUE[fault].may_be_of(verifier) else ():
         with suppress(NoSuchExample):
-            return _plain(find(cases, shown, settings=search))
+            return _plain(apart(partial(find, cases, shown, settings=search)))
     return None
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis.strategies import just
 from samplers import CONTROLS, token_sampler
 
 import specverify
@@ -267,11 +269,53 @@ def test_a_fault_that_no_small_case_shows_is_not_shrunk(monkeypatch: pytest.Monk
     assert power("K14", two_tokens, load("reference"), samples=SAMPLES) == 0
 
 
-@pytest.mark.parametrize("pairs", [0, -1, 2.5, True])
-def test_a_wrong_number_of_pairs_is_refused(pairs: Any) -> None:
+@pytest.mark.parametrize("wrong", [0, -1, 2.5, True, np.True_, "3", None, [], 1001, 10**12])
+def test_a_wrong_number_of_pairs_is_refused(wrong: Any) -> None:
     """One line says what was expected."""
-    with pytest.raises(ConfigError, match=r"^expected pairs to be an integer of at least 1, got "):
-        check_random_pairs(load("reference"), pairs=pairs)
+    with pytest.raises(ConfigError, match=r"^expected pairs to be an integer from 1 to 1000, got [^\n]+$"):
+        check_random_pairs(load("reference"), pairs=wrong)
+    with pytest.raises(ConfigError, match=r"^expected count to be an integer from 1 to 1000, got [^\n]+$"):
+        random_cases(wrong)
+
+
+@pytest.mark.parametrize("wrong", [-1, 2.5, True, "3", None, 2**63])
+def test_a_wrong_seed_of_cases_is_refused(wrong: Any) -> None:
+    """A seed is what it is for a check."""
+    with pytest.raises(ConfigError, match=rf"^expected seed to be an integer from 0 to {2**63 - 1}, got [^\n]+$"):
+        random_cases(1, seed=wrong)
+
+
+def test_the_largest_numbers_are_taken() -> None:
+    """What lies at a limit is not refused: a sampler that takes no pairs gets as far as saying so."""
+    largest: dict[str, Any] = {"pairs": 1000, "samples": 250_000_000, "seed": 2**63 - 1, "alpha": 3e-297}
+    assert check_random_pairs(load("reference-rrs"), **largest).verdict == "not_applicable"
+
+
+def test_integers_of_numpy_are_numbers() -> None:
+    """An integer of NumPy means what the same int means."""
+    count: Any = np.int64(3)
+    drawn, same = random_cases(3, seed=3), random_cases(count, seed=count)
+    assert [case.description for case in drawn] == [case.description for case in same]
+    options: dict[str, Any] = {"pairs": np.int64(2), "samples": np.int32(500), "seed": np.uint8(1)}
+    found = check_random_pairs(load("reference"), **options, alpha=1e-10)
+    assert (found.verdict, found.pairs, found.samples) == ("conformant", 2, 500)
+
+
+def test_a_property_test_may_try_random_pairs() -> None:
+    """Within a test of Hypothesis, whatever its settings, the same pairs come, and what fails is shrunk."""
+    alone = check_random_pairs(load("naive-redraw"), pairs=3, samples=4000)
+    seen: list[RandomPairs] = []
+
+    @settings(database=None, deadline=None, max_examples=1)
+    @given(just(4000))
+    def within(samples: int) -> None:
+        seen.append(check_random_pairs(load("naive-redraw"), pairs=3, samples=samples))
+
+    within()
+    assert alone.case is not None
+    assert alone.case.name == "smallest"
+    shown = [(found.fault, found.case.description, rows_of(found.case)) for found in (alone, *seen) if found.case]
+    assert shown == [("K02", alone.case.description, rows_of(alone.case))] * 2
 
 
 @pytest.mark.parametrize(
@@ -280,8 +324,15 @@ def test_a_wrong_number_of_pairs_is_refused(pairs: Any) -> None:
         ({"alpha": 2}, "expected alpha to be a number between 0 and 1, such as 1e-6, got 2"),
         ({"alpha": 1.0}, "expected alpha to be a number between 0 and 1, such as 1e-6, got 1.0"),
         ({"alpha": "x"}, "expected alpha to be a number between 0 and 1, such as 1e-6, got 'x'"),
-        ({"samples": 0}, "expected samples to be an integer from 1 to 1000000000, got 0"),
-        ({"samples": "many"}, "expected samples to be an integer from 1 to 1000000000, got 'many'"),
+        ({"alpha": 6e-299}, "expected alpha to be more than 6e-299 for 30 pairs, got 6e-299; take fewer pairs"),
+        ({"samples": 0}, "expected samples to be an integer from 1 to 250000000, got 0"),
+        ({"samples": "many"}, "expected samples to be an integer from 1 to 250000000, got 'many'"),
+        ({"samples": True}, "expected samples to be an integer from 1 to 250000000, got True"),
+        (
+            {"samples": 250_000_001},
+            "expected samples to be an integer from 1 to 250000000, got 250000001; a pair that fails is confirmed with "
+            "4 times as many",
+        ),
         ({"seed": -1}, f"expected seed to be an integer from 0 to {2**63 - 1}, got -1"),
         ({"seed": "x"}, f"expected seed to be an integer from 0 to {2**63 - 1}, got 'x'"),
         ({"timeout": 0}, "expected timeout to be a positive number of seconds, got 0"),

@@ -113,17 +113,109 @@ def test_a_table_says_its_rows() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: distributions(0), r"expected vocab_size >= 1, got 0; pass 1 or more"),
-        (lambda: pairs(-1), r"expected vocab_size >= 1, got -1"),
-        (lambda: float_pairs(0), r"expected vocab_size >= 1, got 0"),
-        (lambda: conditional_tables(max_vocab_size=0), r"expected max_vocab_size >= 1, got 0"),
-        (lambda: conditional_tables(max_num_draft_tokens=-1), r"expected max_num_draft_tokens >= 0, got -1"),
+        (lambda: distributions(0), "expected vocab_size to be an integer from 1 to 256, got 0"),
+        (lambda: pairs(-1), "expected vocab_size to be an integer from 1 to 256, got -1"),
+        (lambda: float_pairs(0), "expected vocab_size to be an integer from 1 to 128, got 0"),
+        (
+            lambda: conditional_tables(max_vocab_size=0),
+            "expected max_vocab_size to be an integer from 1 to 256, got 0",
+        ),
+        (
+            lambda: conditional_tables(min_vocab_size=3, max_vocab_size=2),
+            "expected max_vocab_size to be an integer from 3 to 256, got 2",
+        ),
+        (
+            lambda: conditional_tables(max_num_draft_tokens=-1),
+            "expected max_num_draft_tokens to be an integer from 0 to 1024, got -1",
+        ),
     ],
 )
 def test_impossible_sizes_are_refused(make: Callable[[], SearchStrategy[object]], message: str) -> None:
     """A strategy that could generate nothing is refused when it is made, in one line."""
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError) as caught:
         make()
+    assert str(caught.value) == message
+
+
+SIZED: dict[str, Callable[[Any], SearchStrategy[object]]] = {
+    "distributions": distributions,
+    "pairs": pairs,
+    "float_pairs": float_pairs,
+    "logits": logits,
+    "representable": lambda size: representable(size, "float32"),
+    "sampling_parameters": sampling_parameters,
+    "max_vocab_size": lambda size: conditional_tables(max_vocab_size=size),
+    "min_vocab_size": lambda size: conditional_tables(min_vocab_size=size),
+    "max_num_draft_tokens": lambda size: conditional_tables(max_num_draft_tokens=size),
+    "min_num_draft_tokens": lambda size: conditional_tables(min_num_draft_tokens=size),
+}
+"""What takes a size, by name."""
+
+
+@pytest.mark.parametrize("wrong", ["3", [], None, 2.5, float("nan"), True, np.True_, np.float64(2), {}], ids=repr)
+@pytest.mark.parametrize("name", SIZED)
+def test_what_is_no_size_is_refused(name: str, wrong: Any) -> None:
+    """A size is an integer: text, lists, floats and bools are refused in one line, and None without a default."""
+    if wrong is None and name in ("pairs", "float_pairs"):
+        SIZED[name](wrong)
+        return
+    with pytest.raises(ConfigError, match=r"^expected \w+ to be an integer from \d+ to \d+, got [^\n]+$"):
+        SIZED[name](wrong)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8])
+@pytest.mark.parametrize("name", SIZED)
+def test_integers_of_numpy_are_sizes(name: str, kind: type) -> None:
+    """An integer of NumPy means what the same int means: the simplest example is the same."""
+    ours, theirs = (find(SIZED[name](size), lambda drawn: True, settings=search) for size in (2, kind(2)))
+    assert repr(ours) == repr(theirs)
+
+
+@pytest.mark.parametrize("wrong", [257, 100_000, 2**31, 10**5000], ids=["257", "100000", "2**31", "10**5000"])
+@pytest.mark.parametrize(
+    "name", ["distributions", "pairs", "float_pairs", "logits", "representable", "max_vocab_size", "min_vocab_size"]
+)
+def test_too_many_tokens_are_refused(name: str, wrong: int) -> None:
+    """Rows of more tokens than can be drawn are refused before anything is built, with what to do instead."""
+    with pytest.raises(ConfigError, match=r"got .*; for more tokens draw a seed, and make the rows from it by NumPy$"):
+        SIZED[name](wrong)
+
+
+@pytest.mark.parametrize(("size", "length"), [(10, 9), (256, 1024), (38, 1), (1, 250), (2, 8), (4, 4)])
+def test_too_large_tables_are_refused(size: int, length: int) -> None:
+    """A table that has too many rows to be drawn is refused when it is asked for, with what to do instead."""
+    told = f"got max_vocab_size {size} and max_num_draft_tokens {length}, which make more; for larger ones draw a seed"
+    with pytest.raises(ConfigError, match=told):
+        conditional_tables(max_vocab_size=size, max_num_draft_tokens=length)
+
+
+@pytest.mark.parametrize(
+    "largest",
+    [
+        pairs(256),
+        representable(256, "float32"),
+        float_pairs(128),
+        *(
+            conditional_tables(
+                min_vocab_size=size, max_vocab_size=size, min_num_draft_tokens=length, max_num_draft_tokens=length
+            )
+            for size, length in ((37, 1), (3, 5), (1, 249))
+        ),
+    ],
+    ids=["pairs", "representable", "float_pairs", "wide", "deep", "long"],
+)
+def test_the_largest_examples_are_drawn(largest: SearchStrategy[object]) -> None:
+    """What is not refused does come: no health check of Hypothesis fails at the largest sizes."""
+    drawn = 0
+
+    @settings(reproducible, max_examples=15, phases=[Phase.generate])
+    @given(largest)
+    def count(example: object) -> None:  # noqa: ARG001 - that it came is all
+        nonlocal drawn
+        drawn += 1
+
+    count()
+    assert drawn == 15
 
 
 def test_examples_are_the_same_each_time() -> None:
@@ -333,13 +425,63 @@ def test_sampling_parameters_of_every_kind_come() -> None:
         {"top_k": 0},
         {"top_p": Fraction(0)},
         {"min_p": Fraction(3, 2)},
+        {"temperature": Fraction(1, 10**12)},
+        {"temperature": "x"},
+        {"temperature": None},
+        {"temperature": float("nan")},
+        {"temperature": float("inf")},
+        {"temperature": "1/0"},
+        {"temperature": "1e999999999"},
+        {"temperature": []},
+        {"temperature": True},
+        {"top_k": "a"},
+        {"top_k": 1.5},
+        {"top_k": True},
+        {"top_k": 2**31},
+        {"top_p": "x"},
+        {"top_p": None},
+        {"top_p": np.float64("nan")},
+        {"top_p": True},
+        {"min_p": None},
+        {"min_p": -1},
+        {"min_p": np.True_},
     ],
     ids=str,
 )
 def test_parameters_without_an_exact_law_are_refused(wrong: dict[str, Any]) -> None:
-    """p**(1/T) is a fraction for whole 1/T only; every other parameter has its domain."""
-    with pytest.raises(ConfigError, match=r"^expected (temperature|top_k|top_p)"):
+    """p**(1/T) is a fraction for whole 1/T only, a short one for few; every other parameter has its domain."""
+    with pytest.raises(ConfigError, match=rf"^expected {next(iter(wrong))} to be [^\n]+, got [^\n]+$"):
         SamplingParameters(**wrong)
+
+
+@pytest.mark.parametrize("half", [Fraction(1, 2), 0.5, "1/2", np.float32(0.5)], ids=repr)
+def test_parameters_are_kept_as_fractions(half: Any) -> None:
+    """A number of any type is the same parameter, so that parameters of equal laws are equal."""
+    given_as: dict[str, Any] = {"temperature": half, "top_k": np.int64(2), "top_p": half, "min_p": half}
+    parameters = SamplingParameters(**given_as)
+    assert parameters == SamplingParameters(Fraction(1, 2), 2, Fraction(1, 2), Fraction(1, 2))
+    assert {type(number) for number in (parameters.temperature, parameters.top_p, parameters.min_p)} == {Fraction}
+    assert type(parameters.top_k) is int
+
+
+@pytest.mark.parametrize("temperature", [0, 1])
+@pytest.mark.parametrize(
+    "row",
+    [(0, 0), (), (2, -1), (1, 1), ("x", 1), (None, 1), (float("nan"), 1), (0.7, 0.2, 0.1), None, 1, "10", {1: 1}],
+    ids=repr,
+)
+def test_what_is_no_law_has_no_filtered_law(row: Any, temperature: int) -> None:
+    """A row that is no exact law is refused in one line, whatever the parameters."""
+    with pytest.raises(ConfigError, match=r"^expected the row to be made of Fractions >= 0 that sum to 1, got [^\n]+$"):
+        SamplingParameters(temperature=Fraction(temperature)).law(row)
+
+
+@pytest.mark.parametrize("row", [(Fraction(1, 2), Fraction(1, 2)), ["1/2", 0.5], np.array([0.5, 0.5])], ids=repr)
+def test_an_exact_law_is_one_in_any_form(row: Any) -> None:
+    """Numbers that sum to exactly 1 are a law, and come back as Fractions."""
+    law = SamplingParameters().law(row)
+    assert law == (Fraction(1, 2), Fraction(1, 2))
+    assert {type(probability) for probability in law} == {Fraction}
 
 
 @pytest.mark.parametrize(
@@ -350,9 +492,29 @@ def test_parameters_without_an_exact_law_are_refused(wrong: dict[str, Any]) -> N
         lambda: uniforms("float8"),
         lambda: representable(2, "int8"),
         lambda: pairs(1, kind="disjoint"),
+        lambda: pairs(kind="mirror"),
     ],
 )
 def test_unknown_kinds_are_refused(make: Callable[[], object]) -> None:
     """An unknown kind is refused when the strategy is made, in one line that lists the known ones."""
     with pytest.raises(ConfigError, match=r"^expected (kind|dtype) to be one of "):
         make()
+
+
+@pytest.mark.parametrize("wrong", [[], {}, 3, True, ""], ids=repr)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda wrong: distributions(2, kind=wrong),
+        lambda wrong: pairs(2, kind=wrong),
+        lambda wrong: pairs(kind=wrong),
+        lambda wrong: logits(2, kind=wrong),
+        uniforms,
+        lambda wrong: representable(3, wrong),
+    ],
+    ids=["distributions", "pairs", "pairs of any size", "logits", "uniforms", "representable"],
+)
+def test_what_is_no_kind_is_refused(make: Callable[[Any], object], wrong: Any) -> None:
+    """A kind is a text: anything else, hashable or not, is answered as an unknown one."""
+    with pytest.raises(ConfigError, match=r"^expected (kind|dtype) to be one of [^\n]+, got [^\n]+$"):
+        make(wrong)
