@@ -27,7 +27,7 @@ def lenient(draft_tokens: IntArray, draft_probs: FloatArray, target_probs: Float
 @verifier(name="no-bonus", rule="token", readonly=True)
 def without_bonus(draft_tokens: IntArray) -> Any:
     """Reject every draft, so that there never is a bonus."""
-    return np.zeros((2, len(draft_tokens)), dtype=np.int64)
+    return np.zeros(len(draft_tokens), np.int64), np.zeros(len(draft_tokens), np.int64)
 
 
 def globally_drawing(max_batch: int | None) -> Verifier:
