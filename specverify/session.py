@@ -17,7 +17,7 @@ from specverify.config import OPTIONS, read_settings, read_toml
 from specverify.contract import Verifier, as_verifier
 from specverify.declaring import function_name
 from specverify.errors import ConfigError
-from specverify.known_failures import entries_by_sampler, require_samplers
+from specverify.known_failures import KnownFailure, entries_by_sampler, require_samplers
 from specverify.options import Options
 from specverify.registry import load
 from specverify.reports import scientific
@@ -133,7 +133,7 @@ class Session:
                 if isinstance(value, SharedCheck):
                     item.user_properties += value.properties()
 
-    def _run(self, name: str, sampler: Sampler, asked: Mapping[str, Any], known: Mapping[str, str]) -> SharedRun:
+    def _run(self, name: str, sampler: Sampler, asked: Mapping[str, Any], known: Mapping[str, KnownFailure]) -> SharedRun:
         """Give the one run of a sampler with these options."""
         options = self._asked(name, sampler, asked, known)
         key = (name, id(sampler), repr(options))
@@ -141,10 +141,10 @@ class Session:
             self._runs[key] = self._begun(name, sampler, options)
         return self._runs[key]
 
-    def _asked(self, name: str, sampler: Sampler, asked: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any]:
+    def _asked(self, name: str, sampler: Sampler, asked: Mapping[str, Any], known: Mapping[str, KnownFailure]) -> dict[str, Any]:
         """Give the options of a sampler, with the known failures of all sources and what names it, if anything does."""
-        known = {**self._settings.known_of(*_names(name, sampler)), **known}
-        return self._chosen(asked, known, name if self._loaded.get(name) is sampler else None)
+        reasons = self._settings.excusing({name: known}).known_of(*_names(name, sampler))
+        return self._chosen(asked, reasons, name if self._loaded.get(name) is sampler else None)
 
     def _begun(self, name: str, sampler: Sampler, options: Mapping[str, Any]) -> SharedRun:
         """Begin a run, and tell apart those of samplers of one name, or of one sampler with several options."""
