@@ -54,7 +54,7 @@ class Settings:
     known_failures: Mapping[str, Mapping[str, KnownFailure]] = field(default_factory=dict)
 
     def known_of(self, *names: str) -> dict[str, str]:
-        """Give the reasons of the known failures of a sampler that goes by several names, of which the last counts most.
+        """Give the reasons of the known failures of a sampler with several names, of which the last counts most.
 
         Raises:
             ConfigError: One of them has expired.
