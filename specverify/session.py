@@ -118,7 +118,7 @@ class Session:
         """Report samplers that no test uses, and known failures of those that no test is about, which excuse nothing.
 
         Of the command line it is an error of the collection. The configuration holds for other runs as well: a
-        warning, which is an error as well where warnings are. A test that is deselected counts as one.
+        warning, which is an error as well where warnings are. Deselected tests have asked as well.
         """
         samplers = [(run.name, run.sampler) for run in self._runs.values()] + list(self._loaded.items())
         names = [name for known_as in samplers for name in _names(*known_as)]
