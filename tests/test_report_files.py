@@ -301,7 +301,8 @@ def test_extreme_numbers_are_drawn(changes: dict[str, Any], tmp_path: Path) -> N
         ("", "is not JSON"),
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ("\ufeff{}", "is not JSON"),
+        ("\ufeff{}", "has no 'schema_version'"),
+        ("\ufeff\ufeff{}", "is not JSON"),
         (
             '{"schema_version": "2.0", "tool": {}, "sampler": {}, "verdict": "", "checks": []}',
             "has version 2.0; read it",
