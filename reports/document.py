@@ -105,7 +105,7 @@ class Report:
                 version.
         """
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+            document = json.loads(Path(path).read_text(encoding="utf-8-sig"), parse_constant=_refuse_constant)
             _require_report(document, path)
             return cls(document)
         except OSError as error:

@@ -4,14 +4,15 @@ The engine is imported inside the commands, so that ``--help``, ``--version`` an
 """
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from specverify.destinations import STDOUT, deliver, destinations
 from specverify.errors import ConfigError
+from specverify.folders import working_directory
 from specverify.listing import explanations, listings
 from specverify.output import aside, complain, say
 from specverify.wording import brief
@@ -41,20 +42,21 @@ def _check(arguments: argparse.Namespace) -> int:
     places = destinations(arguments)
     file = arguments.known_failures
     entries = {} if file is None else read_toml(file, "the known failures")
-    settings = read_settings(Path.cwd())
+    settings = read_settings(working_directory())
     stdout, stderr = sys.stdout, sys.stderr  # the sampler may put others in their place
-    sampler = load(arguments.target)
-    settings = settings.excusing(entries_by_sampler(entries, [sampler.name]))
-    names = (sampler.name, arguments.target)
-    _warn_of_known_failures(settings.known_failures, names)
-    with ProgressBar(stderr) as progress:
-        report = check(
-            sampler,
-            **{**settings.options, **_given(arguments, (*_PLAN, "target_tv", "seed", "time_limit", "timeout"))},
-            known_failures=settings.known_of(*names),
-            progress=progress,
-        )
     text, write = (stderr, aside) if STDOUT in places.values() else (stdout, say)
+    with contextlib.redirect_stdout(text):  # what the sampler prints is no part of a form
+        sampler = load(arguments.target)
+        settings = settings.excusing(entries_by_sampler(entries, [sampler.name]))
+        names = (sampler.name, arguments.target)
+        _warn_of_known_failures(settings.known_failures, names)
+        with ProgressBar(stderr) as progress:
+            report = check(
+                sampler,
+                **{**settings.options, **_given(arguments, (*_PLAN, "target_tv", "seed", "time_limit", "timeout"))},
+                known_failures=settings.known_of(*names),
+                progress=progress,
+            )
     try:
         deliver(places, lambda form: form.write(report.document), stdout)
     finally:  # a file that cannot be written does not take the answer with it
@@ -154,7 +156,7 @@ def _plan_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Give the options that set a plan, those of the configuration where none was typed."""
     from specverify.config import read_settings
 
-    options = read_settings(Path.cwd()).options
+    options = read_settings(working_directory()).options
     return {**{name: options[name] for name in options if name in _PLAN}, **_given(arguments, _PLAN)}
 
 
@@ -194,7 +196,8 @@ def _power_of_plan(arguments: argparse.Namespace) -> str:
     from specverify.reports import table
 
     _refuse(arguments, ("tv", "checks"), "TARGET")
-    planned = plan(load(arguments.target), **_plan_options(arguments))
+    options = _plan_options(arguments)
+    planned = plan(load(arguments.target), **options)
     rows = planned.describe()
     if arguments.verbose:
         lines = [(row["check"], *_power_row(row)) for row in rows]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from specverify.errors import ConfigError
-from specverify.known_failures import entries_by_sampler
+from specverify.known_failures import KnownFailure, entries_by_sampler, reasons_today
 from specverify.nearest import did_you_mean
 from specverify.wording import brief
 
@@ -30,6 +30,7 @@ OPTIONS: Final[Mapping[str, type]] = {
 
 _WORDS: Final = {str: "text", int: "an integer", float: "a number"}
 _TABLES: Final = ("samplers", "known_failures")
+_MOST_DIGITS: Final = 20  # no seed has more, and Python does not read thousands
 _ENVIRONMENT: Final = {"profile": "SPECVERIFY_PROFILE", "seed": "SPECVERIFY_SEED"}
 
 
@@ -40,22 +41,28 @@ class Settings:
     Attributes:
         options: Values of those options that were set, by the names of OPTIONS.
         samplers: Samplers that pytest checks where the command line names none.
-        known_failures: Reason by sampler and id of the check.
+        known_failures: Known failure by sampler and id of the check.
 
     Example:
-        >>> Settings(known_failures={"mine": {"SV-RES-001": "issue 12"}}).known_of("my_file.py:mine", "mine")
+        >>> known = {"mine": {"SV-RES-001": KnownFailure("issue 12")}}
+        >>> Settings(known_failures=known).known_of("my_file.py:mine", "mine")
         {'SV-RES-001': 'issue 12'}
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
     samplers: tuple[str, ...] = ()
-    known_failures: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    known_failures: Mapping[str, Mapping[str, KnownFailure]] = field(default_factory=dict)
 
     def known_of(self, *names: str) -> dict[str, str]:
-        """Give the known failures of a sampler that goes by several names."""
-        return {check: reason for name in names for check, reason in self.known_failures.get(name, {}).items()}
+        """Give the reasons of the known failures of a sampler with several names, of which the last counts most.
 
-    def excusing(self, known_failures: Mapping[str, Mapping[str, str]]) -> "Settings":
+        Raises:
+            ConfigError: One of them has expired.
+        """
+        entries = (entry for name in names for entry in self.known_failures.get(name, {}).items())
+        return reasons_today(dict(entries))
+
+    def excusing(self, known_failures: Mapping[str, Mapping[str, KnownFailure]]) -> "Settings":
         """Give the same settings with more known failures."""
         samplers = {**self.known_failures, **known_failures}
         both = {name: {**self.known_failures.get(name, {}), **known_failures.get(name, {})} for name in samplers}
@@ -129,10 +136,10 @@ def read_toml(path: str | Path, what: str) -> dict[str, Any]:
         {'SV-RES-001': 'issue 12'}
     """
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))  # some editors mark UTF-8
     except OSError as error:
         raise ConfigError(f"cannot read {what} in {brief(str(path))}: {error.strerror}; name a TOML file") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"expected TOML in {path}, but {error}; correct the file") from error
 
 
@@ -140,7 +147,7 @@ def _nearest_table(folder: Path) -> tuple[Path, dict[str, Any]]:
     """Give the file that configures what lies below it, and its settings; none at all where there is no such file."""
     for place in (folder, *folder.parents):
         own, project = place / "specverify.toml", place / "pyproject.toml"
-        if os.path.isfile(own):  # which passes over folders that may not be read
+        if os.path.lexists(own):  # which passes over folders that may not be read
             return own, read_toml(own, "the configuration")
         tools = read_toml(project, "the configuration").get("tool", {}) if os.path.isfile(project) else {}
         if isinstance(tools, dict) and "specverify" in tools:
@@ -157,7 +164,7 @@ def _environment() -> dict[str, Any]:
     for name, variable in _ENVIRONMENT.items():
         text = os.environ.get(variable, "")
         if text:
-            digits = OPTIONS[name] is int and text.isdecimal() and text.isascii()
+            digits = OPTIONS[name] is int and text.isdecimal() and text.isascii() and len(text) <= _MOST_DIGITS
             found[name] = _typed(variable, int(text) if digits else text, OPTIONS[name])
     return found
 

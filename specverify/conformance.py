@@ -14,10 +14,10 @@ import pytest
 
 from specverify.checks import CATALOGUE
 from specverify.errors import SpecverifyError
-from specverify.session import Sampler, Session
+from specverify.session import Sampler, Session, report_uncollected
 from specverify.sharing import SharedCheck, SharedRun
 
-__all__ = ["parametrize", "parametrize_with_checks", "prepare"]
+__all__ = ["parametrize", "parametrize_with_checks", "prepare", "refuse_unmade"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class _Asked:
 
 
 def parametrize_with_checks(
-    samplers: Sequence[Sampler | str],
+    samplers: Iterable[Sampler | str],
     *,
     known_failures: Mapping[str, Any] | None = None,
     profile: str | None = None,
@@ -68,7 +68,9 @@ def parametrize_with_checks(
     given = {"profile": profile, "seed": seed, "alpha": alpha, "samples": samples}
     given |= {"target_tv": target_tv, "timeout": timeout}
     options = {name: value for name, value in given.items() if value is not None}
-    return pytest.mark.specverify(_Asked(samplers, {} if known_failures is None else known_failures, options))
+    several = isinstance(samplers, Iterable) and not isinstance(samplers, str)
+    kept = tuple(samplers) if several else samplers  # every method of a class asks for them again
+    return pytest.mark.specverify(_Asked(kept, {} if known_failures is None else known_failures, options))
 
 
 def prepare(config: pytest.Config) -> None:
@@ -85,10 +87,9 @@ def prepare(config: pytest.Config) -> None:
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
     """Make the tests of one function that asks for checks, or for the samplers of the command line."""
-    given = (value for marker in metafunc.definition.iter_markers("specverify") for value in marker.args)
     try:
         session = Session.of(metafunc.config)
-        for asked in (value for value in given if isinstance(value, _Asked)):
+        for asked in _asked_for(metafunc.definition):
             runs = session.runs(asked.samplers, asked.options, asked.known_failures)
             _with_checks(metafunc, ("sampler", "check"), runs, indirect=False)
         if "specverify_check" in metafunc.fixturenames:
@@ -97,7 +98,21 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
             named = session.named()
             metafunc.parametrize("specverify_sampler", list(named.values()), ids=list(named), indirect=True)
     except SpecverifyError as error:
-        pytest.fail(f"specverify: {error}", pytrace=False)
+        raise pytest.fail.Exception(f"specverify: {error}", pytrace=False) from None
+
+
+def refuse_unmade(config: pytest.Config, items: Iterable[pytest.Item]) -> None:
+    """Report tests that ask for checks and were made without any, such as those of unittest.TestCase."""
+    for item in items:
+        if _asked_for(item):
+            problem = f"expected a function or a method of a plain class, got {item.nodeid}, which takes no parameters"
+            report_uncollected(config, item.nodeid, f"{problem}; move it out of its unittest.TestCase")
+
+
+def _asked_for(node: pytest.Item) -> list[_Asked]:
+    """Give what the decorators of a test ask for."""
+    given = (value for marker in node.iter_markers("specverify") for value in marker.args)
+    return [value for value in given if isinstance(value, _Asked)]
 
 
 def _with_checks(metafunc: pytest.Metafunc, names: Sequence[str], runs: Iterable[SharedRun], *, indirect: bool) -> None:

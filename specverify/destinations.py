@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from os.path import abspath, realpath
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from specverify.errors import ConfigError
+from specverify.folders import absolute
 from specverify.output import say
 from specverify.wording import brief
 
@@ -32,7 +33,8 @@ def destinations(arguments: argparse.Namespace, *, sources: Sequence[str] = ()) 
         name of the form to path, in the order of ``FORMS``, absolute: a sampler may change the working directory.
 
     Raises:
-        ConfigError: A path cannot be written to, is given twice, or is that of a source.
+        ConfigError: A path cannot be written to, is given twice, or is that of a source, or the working directory that
+            it is relative to is not there any more.
 
     Example:
         >>> destinations(argparse.Namespace(html="-", json=None))
@@ -42,15 +44,15 @@ def destinations(arguments: argparse.Namespace, *, sources: Sequence[str] = ()) 
 
     typed = {form: getattr(arguments, form, None) for form in FORMS}
     places = {form: path for form, path in typed.items() if path is not None}
-    taken = {realpath(source) for source in sources}
+    taken = {_file(source) for source in sources}
     for form, path in places.items():
-        if realpath(path) in taken:
+        if _file(path) in taken:
             raise ConfigError(
                 f"expected a file of its own for --{form}, got {brief(path)}, which is in use; name another one"
             )
-        taken.add(realpath(path))
+        taken.add(_file(path))
         _require_writable(path)
-    return {form: path if path == STDOUT else abspath(path) for form, path in places.items()}
+    return {form: path if path == STDOUT else absolute(path) for form, path in places.items()}
 
 
 def deliver(places: Mapping[str, str], write: Callable[[Form], str], stdout: TextIO | None) -> None:
@@ -75,6 +77,11 @@ def deliver(places: Mapping[str, str], write: Callable[[Form], str], stdout: Tex
             say(text, stdout)
         else:
             save(text, path)
+
+
+def _file(path: str) -> str:
+    """Give what a path leads to, which other paths may lead to as well."""
+    return path if path == STDOUT else realpath(absolute(path))
 
 
 def _require_writable(path: str) -> None:

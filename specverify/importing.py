@@ -17,6 +17,7 @@ from types import ModuleType
 import numpy as np
 
 from specverify.errors import SamplerLoadError, SpecverifyError
+from specverify.folders import working_directory
 from specverify.nearest import did_you_mean
 from specverify.wording import brief, clip, printable, told
 
@@ -35,7 +36,7 @@ def import_module(name: str) -> ModuleType:
         >>> import_module("specverify.nearest").__name__
         'specverify.nearest'
     """
-    with _search_path(Path.cwd()), explained(f"importing {_shown(name)}"):
+    with _search_path(working_directory()), explained(f"importing {_shown(name)}"):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -124,7 +125,7 @@ def _existing_file(path: str) -> Path:
 
 def _modules_near(missing: str) -> list[str]:
     parent, _, _ = missing.rpartition(".")
-    folders = getattr(sys.modules[parent], "__path__", []) if parent in sys.modules else [str(Path.cwd())]
+    folders = getattr(sys.modules[parent], "__path__", []) if parent in sys.modules else [str(working_directory())]
     prefix = f"{parent}." if parent else ""
     return [info.name for info in pkgutil.iter_modules(folders, prefix)]
 

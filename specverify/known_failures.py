@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from specverify.checks import require_check
@@ -15,15 +16,26 @@ from specverify.errors import ConfigError
 from specverify.nearest import did_you_mean
 from specverify.wording import brief
 
-__all__ = ["entries_by_sampler", "require_excusable", "require_samplers"]
+__all__ = ["KnownFailure", "entries_by_sampler", "reasons_today", "require_excusable", "require_samplers"]
 
 _KEYS: Final = ("reason", "issue", "until")
 _ID: Final = "SV-"  # how the ids of checks begin
 
 
-def entries_by_sampler(
-    entries: object, names: Iterable[str], *, today: datetime.date | None = None
-) -> dict[str, dict[str, str]]:
+@dataclass(frozen=True)
+class KnownFailure:
+    """Why a check may fail, and for how long.
+
+    Attributes:
+        reason: Why that is tolerated, the issue appended in parentheses.
+        last_day: The last day on which it is; None where there is no end.
+    """
+
+    reason: str
+    last_day: datetime.date | None = None
+
+
+def entries_by_sampler(entries: object, names: Iterable[str]) -> dict[str, dict[str, KnownFailure]]:
     """Read which checks of which sampler are known to fail, each with the reason why that is tolerated.
 
     An entry is a reason, or a table of ``reason`` (compulsory), ``issue`` (where it is tracked) and ``until`` (the last
@@ -32,29 +44,55 @@ def entries_by_sampler(
     Args:
         entries: Entries by name of the sampler and id of the check; by the id alone where there is one sampler.
         names: The samplers that an id alone may be meant for.
-        today: The day to compare ``until`` with; the present one when left out.
 
     Returns:
-        Reason by sampler and id of the check, the issue appended in parentheses.
+        Known failure by sampler and id of the check.
 
     Raises:
-        ConfigError: An entry lacks a reason, has an unknown key or has expired, or no check of that id can be excused.
-            Whether the samplers are there is for ``require_samplers`` to say.
+        ConfigError: An entry lacks a reason or has an unknown key, or no check of that id can be excused. Whether the
+            samplers are there is for ``require_samplers`` to say, and whether an entry holds for ``reasons_today``.
 
     Example:
-        >>> entries_by_sampler({"other": {"SV-LEN-001": "stops early"}, "SV-RES-001": "rounds"}, ["mine"])
-        {'other': {'SV-LEN-001': 'stops early'}, 'mine': {'SV-RES-001': 'rounds'}}
+        >>> found = entries_by_sampler({"SV-RES-001": "rounds", "other": {"SV-LEN-001": "stops early"}}, ["mine"])
+        >>> sorted(found), found["mine"]["SV-RES-001"].reason
+        (['mine', 'other'], 'rounds')
     """
     if not isinstance(entries, Mapping):
         raise ConfigError(f"expected known failures as a table by sampler, got {brief(entries)}")
-    day, single = today or datetime.date.today(), tuple(dict.fromkeys(names))
+    single = tuple(dict.fromkeys(names))
     alone = {key: entry for key, entry in entries.items() if str(key).startswith(_ID)}
     if alone and len(single) != 1:
         raise ConfigError(f"expected known failures by sampler, got checks alone for {len(single)} samplers; name them")
-    found = {str(name): _reasons(str(name), table, day) for name, table in entries.items() if name not in alone}
+    found = {str(name): _read(str(name), table) for name, table in entries.items() if name not in alone}
     if alone:
-        found[single[0]] = _reasons(single[0], alone, day) | found.get(single[0], {})
+        found[single[0]] = _read(single[0], alone) | found.get(single[0], {})
     return found
+
+
+def reasons_today(entries: Mapping[str, KnownFailure], *, today: datetime.date | None = None) -> dict[str, str]:
+    """Give the reasons of those known failures that a run makes use of, which must still hold.
+
+    Args:
+        entries: Known failure by id of the check.
+        today: The day to compare their last days with; the present one when left out.
+
+    Returns:
+        Reason by id of the check.
+
+    Raises:
+        ConfigError: One has expired.
+
+    Example:
+        >>> reasons_today({"SV-RES-001": KnownFailure("rounds")})
+        {'SV-RES-001': 'rounds'}
+    """
+    day = today or datetime.date.today()
+    for check, entry in entries.items():
+        if entry.last_day is not None and entry.last_day < day:
+            raise ConfigError(
+                f"known failure {check}: expired on {entry.last_day}; repair the sampler, or renew the entry"
+            )
+    return {check: entry.reason for check, entry in entries.items()}
 
 
 def require_excusable(check: object) -> None:
@@ -95,14 +133,14 @@ def require_samplers(named: Iterable[str], names: Iterable[str]) -> None:
             )
 
 
-def _reasons(sampler: str, entries: object, today: datetime.date) -> dict[str, str]:
+def _read(sampler: str, entries: object) -> dict[str, KnownFailure]:
     if not isinstance(entries, Mapping):
         raise ConfigError(f"expected the known failures of {sampler} as a table by check, got {brief(entries)}")
-    return {check: _reason(check, entry, today) for check, entry in entries.items()}
+    return {check: _entry(check, entry) for check, entry in entries.items()}
 
 
-def _reason(check: str, entry: object, today: datetime.date) -> str:
-    """Check one entry and put what it says into one line."""
+def _entry(check: str, entry: object) -> KnownFailure:
+    """Check one entry and put why it is tolerated into one line."""
     require_excusable(check)
     where = f"known failure {check}:"
     entry = {"reason": entry} if isinstance(entry, str) else entry
@@ -118,10 +156,8 @@ def _reason(check: str, entry: object, today: datetime.date) -> str:
     reason, issue = _text(check, entry, "reason"), _text(check, entry, "issue")
     if not reason:
         raise ConfigError(f'{where} expected a reason, got none; write reason = "why this is tolerated"')
-    last_day = _day(check, entry.get("until", today))
-    if last_day < today:
-        raise ConfigError(f"{where} expired on {last_day}; repair the sampler, or renew the entry")
-    return f"{reason} ({issue})" if issue else reason
+    last_day = _day(check, entry["until"]) if "until" in entry else None
+    return KnownFailure(f"{reason} ({issue})" if issue else reason, last_day)
 
 
 def _text(check: str, entry: Mapping[str, Any], key: str) -> str:

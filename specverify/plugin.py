@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from specverify.options import Options
     from specverify.sharing import SharedCheck
 
-_MARK = "specverify_sampler"  # the property that every report of a check has
+_FOUND = {f"specverify_{name}" for name in ("sampler", "check", "status", "verdict", "coverage")}
+"""Properties that every report of a check has, all of them texts."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,15 +61,31 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         parametrize(metafunc)
 
 
+@pytest.hookimpl(tryfirst=True)  # before any are deselected
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse the decorator where pytest makes no tests of it: it would be passed over in silence."""
+    functions = (item for item in items if isinstance(item, pytest.Function) and not hasattr(item, "callspec"))
+    unmade = [item for item in functions if item.get_closest_marker("specverify") is not None]
+    if unmade:
+        from specverify.conformance import refuse_unmade
+
+        refuse_unmade(config, unmade)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say of every sampler whose checks ran what the verdict is and what it rests on."""
     every = (report for reports in terminalreporter.stats.values() for report in reports)
-    checks = [report for report in every if any(name == _MARK for name, _ in getattr(report, "user_properties", ()))]
+    checks = [report for report in every if _texts(report) >= _FOUND]
     if checks:
         from specverify.summary import summary
 
         terminalreporter.section("specverify")
         terminalreporter.write(summary(checks))
+
+
+def _texts(report: object) -> set[str]:
+    """Name the properties of a report that are texts; a user's test may have any."""
+    return {name for name, value in getattr(report, "user_properties", ()) if isinstance(value, str)}
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ first, then those of a decorator, the environment, the configuration, the defaul
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,19 +17,21 @@ from specverify.config import OPTIONS, read_settings, read_toml
 from specverify.contract import Verifier, as_verifier
 from specverify.declaring import function_name
 from specverify.errors import ConfigError
-from specverify.known_failures import entries_by_sampler, require_samplers
+from specverify.folders import absolute
+from specverify.known_failures import KnownFailure, entries_by_sampler, require_samplers
 from specverify.options import Options
 from specverify.registry import load
 from specverify.reports import scientific
 from specverify.sharing import SharedCheck, SharedRun, is_factory
 from specverify.wording import brief
 
-__all__ = ["Sampler", "Session"]
+__all__ = ["Sampler", "Session", "report_uncollected"]
 
 Sampler = Callable[..., Any]
 
 _NAME: Final = "specverify-session"
 _DEFAULT: Final = "reference"
+_CHOOSING: Final = ("collectonly", "lf")  # options with which not every test is collected, or none is run
 
 
 class Session:
@@ -55,6 +57,7 @@ class Session:
         self._configured = self._settings.known_failures
         self._settings = self._settings.excusing(self._listed)
         self._loaded: dict[str, Sampler] = {}
+        self._used: set[str] = set()
         self._runs: dict[Any, SharedRun] = {}
         self._chosen({}, {}, None)
         for target in self._named:
@@ -76,7 +79,9 @@ class Session:
         Raises:
             SpecverifyError: One cannot be loaded.
         """
-        return {target: self._load(target) for target in self._named or self._settings.samplers or (_DEFAULT,)}
+        targets = self._named or self._settings.samplers or (_DEFAULT,)
+        self._used.update(targets)
+        return {target: self._load(target) for target in targets}
 
     def named_runs(self) -> list[SharedRun]:
         """Give the runs of these samplers."""
@@ -108,32 +113,58 @@ class Session:
         runs = [run for run in self._runs.values() if run.name not in self._named]
         return [f"specverify: {run.label}, {_described(run.options)}" for run in runs]
 
-    def pytest_collection_modifyitems(self) -> None:
-        """Report known failures of samplers that no test is about, which excuse nothing.
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: Sequence[pytest.Item]) -> None:
+        """Report samplers that no test uses, and known failures of those that no test is about, which excuse nothing.
 
-        Of those in the file of the command line it is an error of the collection. The configuration holds for other
-        runs as well: a warning, which is an error as well where warnings are.
+        Of the command line it is an error of the collection. The configuration holds for other runs as well: a
+        warning, which is an error as well where warnings are. Deselected tests have asked as well.
         """
         samplers = [(run.name, run.sampler) for run in self._runs.values()] + list(self._loaded.items())
         names = [name for known_as in samplers for name in _names(*known_as)]
         try:
+            self._require_used(items)
             require_samplers(self._listed, names)
             for name in self._configured:
                 _warn_unless_checked(name, names)
         except (ConfigError, pytest.PytestConfigWarning) as error:
-            report = pytest.CollectReport("known failures", "failed", f"specverify: {error}", [])
-            self._config.hook.pytest_collectreport(report=report)
+            report_uncollected(self._config, "samplers", str(error))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Let nothing that an earlier test did count as a call of this one."""
+        for check in _checks(item):
+            check.called = False
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+        """Fail a test that would pass without having called its check."""
+        result = yield
+        for check in _checks(pyfuncitem):
+            if not check.called:
+                pytest.fail(f"specverify: expected a call of {check!r}, got none; write check(sampler)", pytrace=False)
+        return result
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
         """Add to a test's properties what its check found, before the report takes them over."""
         if call.when == "call":
-            callspec = getattr(item, "callspec", None)
-            for value in () if callspec is None else callspec.params.values():
-                if isinstance(value, SharedCheck):
-                    item.user_properties += value.properties()
+            for check in _checks(item):
+                item.user_properties += check.properties()
 
-    def _run(self, name: str, sampler: Sampler, asked: Mapping[str, Any], known: Mapping[str, str]) -> SharedRun:
+    def _require_used(self, items: Sequence[pytest.Item]) -> None:
+        """Refuse samplers of the command line that no test has asked for, where there is a test to run."""
+        unused = [target for target in self._named if target not in self._used]
+        chosen = any(self._config.getoption(name, False) for name in _CHOOSING)
+        if unused and items and not chosen:
+            raise ConfigError(
+                f"expected a test of the sampler {brief(unused[0])}, got none; add --pyargs specverify.properties, or "
+                f"ask for the fixture specverify_sampler"
+            )
+
+    def _run(
+        self, name: str, sampler: Sampler, asked: Mapping[str, Any], known: Mapping[str, KnownFailure]
+    ) -> SharedRun:
         """Give the one run of a sampler with these options."""
         options = self._asked(name, sampler, asked, known)
         key = (name, id(sampler), repr(options))
@@ -141,10 +172,12 @@ class Session:
             self._runs[key] = self._begun(name, sampler, options)
         return self._runs[key]
 
-    def _asked(self, name: str, sampler: Sampler, asked: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any]:
+    def _asked(
+        self, name: str, sampler: Sampler, asked: Mapping[str, Any], known: Mapping[str, KnownFailure]
+    ) -> dict[str, Any]:
         """Give the options of a sampler, with the known failures of all sources and what names it, if anything does."""
-        known = {**self._settings.known_of(*_names(name, sampler)), **known}
-        return self._chosen(asked, known, name if self._loaded.get(name) is sampler else None)
+        reasons = self._settings.excusing({name: known}).known_of(*_names(name, sampler))
+        return self._chosen(asked, reasons, name if self._loaded.get(name) is sampler else None)
 
     def _begun(self, name: str, sampler: Sampler, options: Mapping[str, Any]) -> SharedRun:
         """Begin a run, and tell apart those of samplers of one name, or of one sampler with several options."""
@@ -174,6 +207,7 @@ class Session:
     def _ready(self, sampler: Any) -> tuple[str, Sampler]:
         """Give name and sampler; what is named is loaded, and a factory is left for when it is needed."""
         if isinstance(sampler, str):
+            self._used.add(sampler)
             return sampler, self._load(sampler)
         return function_name(sampler) if is_factory(sampler) else as_verifier(sampler).name, sampler
 
@@ -181,6 +215,24 @@ class Session:
         if target not in self._loaded:
             self._loaded[target] = load(target)
         return self._loaded[target]
+
+
+def report_uncollected(config: pytest.Config, where: str, problem: str) -> None:
+    """Make a problem that shows only after the collection an error of it, with workers too.
+
+    Args:
+        config: The configuration of pytest.
+        where: What the problem is found in.
+        problem: What is wrong, in one line.
+    """
+    report = pytest.CollectReport(where, "failed", f"specverify: {problem}", [])
+    config.hook.pytest_collectreport(report=report)
+
+
+def _checks(item: pytest.Item) -> list[SharedCheck]:
+    """Give the checks that a test was made for: one, or none."""
+    callspec = getattr(item, "callspec", None)
+    return [] if callspec is None else [check for check in callspec.params.values() if isinstance(check, SharedCheck)]
 
 
 def _names(name: str, sampler: Sampler) -> tuple[str, ...]:
@@ -205,7 +257,9 @@ def _made_folder(path: str | None) -> Path | None:
     """Make the folder of the reports before anything runs."""
     if path is None:
         return None
-    folder = Path(path)
+    if not path:
+        raise ConfigError("expected a folder for the reports, got ''; name one, it gets a file for each sampler")
+    folder = Path(absolute(path))  # a test may change the working directory
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -6,11 +6,12 @@ list. A test that passes was run and decided; what cannot apply is skipped, ever
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import math
 import os
-import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from inspect import isfunction, signature
 from numbers import Integral, Real
@@ -21,14 +22,16 @@ import pytest
 
 from specverify.checking import check
 from specverify.contract import Verifier, as_verifier
-from specverify.errors import SamplerLoadError, SpecverifyError
+from specverify.errors import ConfigError, SamplerLoadError, SpecverifyError
 from specverify.reports import Report, render, render_check
-from specverify.wording import told
+from specverify.wording import brief, told
 
 __all__ = ["SharedCheck", "SharedRun", "is_factory"]
 
 VERDICT = "SV-ALL-001"
 """The test that also fails where every check passes and the verdict is inconclusive all the same."""
+
+_LONGEST_NAME = 200  # bytes: most file systems take 255, and what is not yet whole has a longer name
 
 _FACTS = ("n", "p_value", "log10_e", "detectable_tv", "worst_case")
 
@@ -68,11 +71,15 @@ class SharedRun:
         self.sampler = sampler
         self.options = options
         self._folder = folder
+        self._written = False
 
     @property
     def file_name(self) -> str:
-        """Name the file of its report document."""
+        """Name the file of its report document; a long name is cut, and its hash tells it from others."""
         kept = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in self.label)
+        if len(kept.encode()) > _LONGEST_NAME:
+            rest = hashlib.sha256(self.label.encode("utf-8", "backslashreplace")).hexdigest()[:12]
+            kept = f"{kept.encode()[:_LONGEST_NAME].decode(errors='ignore')}-{rest}"
         return f"{kept}.json"
 
     @property
@@ -96,20 +103,32 @@ class SharedRun:
         Raises:
             SpecverifyError: The factory failed, or what it made cannot be run.
         """
-        report = self._run()
-        if self._folder is not None:
-            self._write(report, self._folder)
-        return report
+        return check(self._verifier(), **self.options, stop_early=False)
+
+    def write(self) -> None:
+        """Write the report document, if that was asked for and not yet tried.
+
+        Raises:
+            ConfigError: It cannot be written.
+        """
+        if self._folder is None or self._written:
+            return
+        self._written = True
+        file = self._folder / self.file_name
+        partial = file.with_name(f"{file.name}.{os.getpid()}")
+        try:  # the document takes its place at once: other workers may write the same
+            self.report.write(partial)
+            partial.replace(file)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                partial.unlink()
+            raise ConfigError(
+                f"cannot write the report to {brief(str(file))}: {error.strerror}; name a folder you can write to"
+            ) from error
 
     def entry(self, check: str) -> dict[str, Any]:
         """Give the entry of one check in the report."""
         return next(entry for entry in self.report.checks if entry["id"] == check)
-
-    def _run(self) -> Report:
-        verifier = self._verifier()
-        with warnings.catch_warnings():
-            warnings.simplefilter("default")  # filters of the user's tests must not turn warnings into findings
-            return check(verifier, **self.options, stop_early=False)
 
     def _verifier(self) -> Verifier:
         if not is_factory(self.sampler):
@@ -120,31 +139,30 @@ class SharedRun:
             raise SamplerLoadError(f"making the sampler with {self.name} failed: {told(error)}") from error
         return as_verifier(made)
 
-    def _write(self, report: Report, folder: Path) -> None:
-        """Put the document in its place at once: other workers may write the same."""
-        file = folder / self.file_name
-        partial = file.with_name(f"{file.name}.{os.getpid()}")
-        report.write(partial)
-        partial.replace(file)
 
-
-@dataclass(frozen=True, repr=False)
+@dataclass(eq=False, repr=False)
 class SharedCheck:
     """One check of a shared run, as a test calls it.
 
     Attributes:
         id: Id of the check.
         run: The run.
+        called: Whether it was called since this was last set to False.
     """
 
     id: str
     run: SharedRun
+    called: bool = field(default=False, init=False)
 
     def __repr__(self) -> str:
         return f"<check {self.id} of {self.run.name}>"
 
+    def __bool__(self) -> bool:
+        """Refuse to be true: only a call says how the check ended."""
+        raise TypeError(f"expected {self!r} to be called, got asked whether it is true; write check(sampler)")
+
     def __call__(self, sampler: object) -> None:
-        """End the test as the check ended.
+        """End the test as the check ended; the first of a run also fails where its report cannot be written.
 
         Args:
             sampler: The sampler that the test was given with this check.
@@ -155,19 +173,30 @@ class SharedCheck:
         __tracebackhide__ = True
         if sampler is not self.run.sampler:
             raise TypeError(f"expected the sampler that came with {self!r}, got another; call check(sampler)")
+        self.called = True
         problem = self.run.problem
         if problem is not None:
             pytest.fail(f"specverify: {problem}", pytrace=False)
-        report = self.run.report
-        if self.id == VERDICT and report.verdict == "inconclusive":
-            pytest.fail(render(report.document), pytrace=False)
+        try:
+            self.run.write()
+        except ConfigError as error:
+            raise pytest.fail.Exception(f"specverify: {error}\n\n{self._failure()}".rstrip(), pytrace=False) from None
         entry = self.run.entry(self.id)
-        if entry["status"] == "not_applicable":
-            pytest.skip(f"not applicable: {entry['reason']}")
         if entry["status"] == "known_failure":
             pytest.xfail(entry["reason"])
-        if entry["status"] != "passed":  # also a known failure under --runxfail
-            pytest.fail(render_check(report.document, self.id), pytrace=False)
+        failure = self._failure()  # also of a known failure under --runxfail
+        if failure:
+            pytest.fail(failure, pytrace=False)
+        if entry["status"] == "not_applicable":
+            pytest.skip(f"not applicable: {entry['reason']}")
+
+    def _failure(self) -> str:
+        """Give the text of a check that failed; nothing of one that passed or cannot apply."""
+        report = self.run.report
+        if self.id == VERDICT and report.verdict == "inconclusive":
+            return render(report.document)
+        failed = self.run.entry(self.id)["status"] not in ("passed", "not_applicable")
+        return render_check(report.document, self.id) if failed else ""
 
     def properties(self) -> list[tuple[str, str | int | float]]:
         """Give what the test found as flat properties: Python's own numbers and text, without what is not known."""

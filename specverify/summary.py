@@ -25,7 +25,8 @@ def summary(reports: Iterable[Any]) -> str:
 
     Example:
         >>> from types import SimpleNamespace
-        >>> found = {"sampler": "mine", "verdict": "conformant", "coverage": "22 of 22 checks ran", "seed": 0}
+        >>> found = {"sampler": "mine", "check": "SV-RES-001", "status": "passed"}
+        >>> found |= {"verdict": "conformant", "coverage": "22 of 22 checks ran"}
         >>> properties = [(f"specverify_{name}", value) for name, value in found.items()]
         >>> summary([SimpleNamespace(user_properties=properties)])
         'mine: CONFORMANT. 22 of 22 checks ran\n'
@@ -36,7 +37,7 @@ def summary(reports: Iterable[Any]) -> str:
         found = dict(report.user_properties)
         name = found["specverify_sampler"]
         verdicts[name] = f"{found['specverify_verdict'].upper()}. {found['specverify_coverage']}"
-        if found.get("specverify_status") == "known_failure":
+        if found["specverify_status"] == "known_failure":
             known.setdefault(name, {})[found["specverify_check"]] = found["specverify_reason"]
     lines = []
     for name, text in sorted(verdicts.items()):

@@ -121,6 +121,59 @@ def test_json_goes_to_a_file_or_to_standard_output(tmp_path: Path, capsys: pytes
     assert "CONFORMANT" in captured.err
 
 
+LOUD = """
+import specverify
+
+print("loaded")
+
+@specverify.verifier(rule="token")
+def loud(target_probs, generator):
+    print("called")
+    return [[0]] * len(target_probs)
+"""
+
+
+def test_what_the_sampler_prints_is_no_part_of_a_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """While a form goes to standard output, prints go to standard error, when loading too; else they stay."""
+    file = tmp_path / "loud.py"
+    file.write_text(LOUD, encoding="utf-8")
+    few = ["check", f"{file}:loud", "--samples", "20", "--only", "SV-TOK-001"]
+    for form, first in (("json", "{"), ("markdown", "#")):
+        main([*few, f"--{form}", "-"])
+        captured = capsys.readouterr()
+        assert captured.out.startswith(first)
+        assert {"loaded", "called"}.isdisjoint(captured.out.splitlines())
+        assert {"loaded", "called"} <= set(captured.err.splitlines())
+    main(few)
+    captured = capsys.readouterr()
+    assert ({"loaded", "called"} <= set(captured.out.splitlines()), captured.err) == (True, "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "check reference",
+        "check reference --json out.json",
+        "power --cells 3",
+        "power reference",
+        "report out.json",
+        "compare out.json out.json",
+    ],
+)
+def test_a_deleted_working_directory_is_one_line(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Commands that need it say that it is not there; a report whose path is complete needs none."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert main(line.split()) == 2
+    told = "specverify: error: cannot find the working directory: No such file or directory; change to a folder"
+    assert capsys.readouterr().err == f"{told} that is there\n"
+    assert main(["report", str(DATA / "conformant.json"), "--markdown", str(tmp_path / "out.md")]) == 0
+
+
 def test_an_unwritable_report_is_found_before_the_run(
     engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 """What is written in files or the environment configures the command line and pytest alike, and is read strictly."""
 
+import datetime
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from plugin_projects import WRONG_RESIDUAL
 from specverify.cli import main
 from specverify.config import Settings, read_settings, read_toml
 from specverify.errors import ConfigError
+from specverify.known_failures import KnownFailure
 from specverify.reports import Report
 
 TABLE = """
@@ -46,7 +48,12 @@ def test_every_setting_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert read_settings(write(tmp_path, TABLE)) == Settings(
         {"profile": "ci", "seed": 3, "alpha": 1e-4, "samples": 100, "target_tv": 0.9, "timeout": 10},
         ("reference", "my_file.py:mine"),
-        {"mine": {"SV-RES-001": "as published", "SV-ACC-001": "rounds (issue 12)"}},
+        {
+            "mine": {
+                "SV-RES-001": KnownFailure("as published"),
+                "SV-ACC-001": KnownFailure("rounds (issue 12)", datetime.date(2999, 12, 31)),
+            }
+        },
     )
 
 
@@ -81,9 +88,9 @@ def test_the_environment_comes_before_the_file(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("SPECVERIFY_SEED", "12")
     monkeypatch.setenv("SPECVERIFY_PROFILE", "")
     assert read_settings(tmp_path).options == {"profile": "ci", "seed": 12}
-    for text in ("x", "-1", "1.5", "²", "1_0"):
+    for text in ("x", "-1", "1.5", "²", "1_0", "1" * 5000):
         monkeypatch.setenv("SPECVERIFY_SEED", text)
-        with pytest.raises(ConfigError, match=r"^expected SPECVERIFY_SEED to be an integer, got '.*'$"):
+        with pytest.raises(ConfigError, match=r"^expected SPECVERIFY_SEED to be an integer, got '.*"):
             read_settings(tmp_path)
 
 
@@ -122,14 +129,53 @@ def test_the_table_is_a_table(tmp_path: Path) -> None:
 
 def test_known_failures_of_all_sources_hold() -> None:
     """More of them are added by sampler and check, and a sampler may go by several names."""
-    read = Settings(known_failures={"mine": {"SV-RES-001": "x"}}).excusing({"mine": {"SV-ACC-001": "y"}, "other": {}})
+    first, second = KnownFailure("x"), KnownFailure("y")
+    read = Settings(known_failures={"mine": {"SV-RES-001": first}})
+    read = read.excusing({"mine": {"SV-ACC-001": second}, "other": {}})
     assert read.known_of("mine", "other") == {"SV-RES-001": "x", "SV-ACC-001": "y"}
 
 
 def test_checks_alone_are_those_of_the_one_sampler(tmp_path: Path) -> None:
     """Where the configuration names one sampler, its known failures need no name."""
     text = "[tool.specverify]\nsamplers = ['reference']\nknown_failures.SV-RES-001 = 'x'\n"
-    assert read_settings(write(tmp_path, text)).known_failures == {"reference": {"SV-RES-001": "x"}}
+    assert read_settings(write(tmp_path, text)).known_failures == {"reference": {"SV-RES-001": KnownFailure("x")}}
+
+
+def test_an_entry_that_is_renewed_has_not_expired() -> None:
+    """What counts is the entry that is used, and whether it holds is asked of no other."""
+    old, new = KnownFailure("x", datetime.date(2020, 1, 1)), KnownFailure("y")
+    read = Settings(known_failures={"mine": {"SV-RES-001": old}})
+    assert read.known_of("other") == {}
+    assert read.excusing({"mine": {"SV-RES-001": new}}).known_of("mine") == {"SV-RES-001": "y"}
+    with pytest.raises(ConfigError, match="known failure SV-RES-001: expired on 2020-01-01"):
+        read.known_of("mine")
+
+
+@pytest.mark.parametrize("name", ["specverify.toml", "known.toml"])
+def test_nested_tables_without_end_are_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    """TOML that nests deeper than Python can follow is an error that names the file."""
+    folder = write(tmp_path, f"a = {'[' * 20_000}", name)
+    own = name == "specverify.toml"
+    with pytest.raises(ConfigError, match=f"expected TOML in .*{name}, but .*; correct the file"):
+        _ = read_settings(folder) if own else read_toml(folder / name, "the known failures")
+
+
+def test_a_configuration_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    """A folder or a dead link of its name is a mistake, and not a project without settings."""
+    own = tmp_path / "specverify.toml"
+    own.mkdir()
+    with pytest.raises(ConfigError, match=r"cannot read the configuration in .*specverify\.toml'"):
+        read_settings(tmp_path)
+    own.rmdir()
+    own.symlink_to("nowhere")
+    with pytest.raises(ConfigError, match=r"cannot read the configuration in .*specverify\.toml'"):
+        read_settings(tmp_path)
+
+
+def test_files_may_begin_with_the_mark_of_their_encoding(tmp_path: Path) -> None:
+    """A mark before the first line, as some editors write it, is no part of the first key."""
+    write(tmp_path, "\ufeffseed = 4\n", "specverify.toml")
+    assert read_settings(tmp_path).options == {"seed": 4}
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -10,7 +10,13 @@ from plugin_projects import WRONG_RESIDUAL
 from specverify.checks import CATALOGUE
 from specverify.cli import main
 from specverify.errors import ConfigError
-from specverify.known_failures import entries_by_sampler, require_excusable, require_samplers
+from specverify.known_failures import (
+    KnownFailure,
+    entries_by_sampler,
+    reasons_today,
+    require_excusable,
+    require_samplers,
+)
 from specverify.reports import Report
 
 TODAY = datetime.date(2026, 1, 2)
@@ -19,8 +25,17 @@ TODAY = datetime.date(2026, 1, 2)
 def test_the_reason_is_kept_with_the_issue() -> None:
     """An entry becomes one line, and its last day counts as inside."""
     entry = {"reason": "bf16 ratio", "issue": "issue 12", "until": TODAY}
-    found = entries_by_sampler({"SV-RES-001": entry, "SV-ACC-001": "x"}, ["mine"], today=TODAY)
-    assert found == {"mine": {"SV-RES-001": "bf16 ratio (issue 12)", "SV-ACC-001": "x"}}
+    found = entries_by_sampler({"SV-RES-001": entry, "SV-ACC-001": "x"}, ["mine"])
+    assert reasons_today(found["mine"], today=TODAY) == {"SV-RES-001": "bf16 ratio (issue 12)", "SV-ACC-001": "x"}
+
+
+def test_an_entry_expires_only_where_it_is_used() -> None:
+    """Reading one that is past its last day is no error; asking for its reason is one that names the day."""
+    entry = {"reason": "a", "until": "2026-01-01"}
+    found = entries_by_sampler({"mine": {"SV-RES-001": entry}, "other": {"SV-RES-001": "x"}}, [])
+    assert reasons_today(found["other"], today=TODAY) == {"SV-RES-001": "x"}
+    with pytest.raises(ConfigError, match=r"^known failure SV-RES-001: expired on 2026-01-01; .*$"):
+        reasons_today(found["mine"], today=TODAY)
 
 
 @pytest.mark.parametrize(
@@ -30,30 +45,30 @@ def test_the_reason_is_kept_with_the_issue() -> None:
         ({"reason": "  "}, "expected a reason, got none"),
         ({"reason": 3}, "expected text for reason, got 3"),
         ({"reason": "a", "untill": "2027-01-01"}, "got the key 'untill'"),
-        ({"reason": "a", "until": "2026-01-01"}, "expired on 2026-01-01"),
         ({"reason": "a", "until": "soon"}, "expected a date for until"),
         (3, "expected a reason or a table, got 3"),
         ("", "expected a reason, got none"),
     ],
 )
 def test_a_wrong_entry_is_refused_in_one_line(entry: Any, message: str) -> None:
-    """An entry without a reason, with an unknown key or out of date is an error, in either form."""
+    """An entry without a reason or with an unknown key is an error, in either form."""
     for entries in ({"SV-RES-001": entry}, {"other": {"SV-RES-001": entry}}):
         with pytest.raises(ConfigError, match=message) as caught:
-            entries_by_sampler(entries, ["mine"], today=TODAY)
+            entries_by_sampler(entries, ["mine"])
         assert "\n" not in str(caught.value)
 
 
 def test_both_forms_may_stand_side_by_side() -> None:
     """A key that is the id of a check is meant for the one sampler, every other is the name of a sampler."""
-    due = {"mine": {"SV-RES-001": "x"}}
+    x, y, z = map(KnownFailure, "xyz")
+    due = {"mine": {"SV-RES-001": x}}
     assert entries_by_sampler({"SV-RES-001": "x"}, ["mine", "mine"]) == due
     assert entries_by_sampler({"mine": {"SV-RES-001": {"reason": "x"}}}, ["mine", "other"]) == due
     assert entries_by_sampler({}, []) == {}
     both = {"SV-RES-001": "x", "mine": {"SV-LEN-001": "y"}, "other": {"SV-ACC-001": "z"}}
     assert entries_by_sampler(both, ["mine"]) == {
-        "mine": {"SV-RES-001": "x", "SV-LEN-001": "y"},
-        "other": {"SV-ACC-001": "z"},
+        "mine": {"SV-RES-001": x, "SV-LEN-001": y},
+        "other": {"SV-ACC-001": z},
     }
     for names in ([], ["mine", "other"]):
         with pytest.raises(ConfigError, match=f"got checks alone for {len(names)} samplers"):
@@ -84,6 +99,21 @@ def test_a_sampler_that_is_not_there_is_refused() -> None:
         require_samplers(["mime"], ["mine"])
     with pytest.raises(ConfigError, match="got those of 'mime'; there are none"):
         require_samplers(["mime"], [])
+
+
+def test_an_expired_entry_of_another_sampler_blocks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Commands that make no use of it work; the one that does ends with one line."""
+    monkeypatch.chdir(tmp_path)
+    expired = "{ reason = 'x', until = 2020-01-01 }"
+    tmp_path.joinpath("specverify.toml").write_text(f"known_failures.naive-redraw.SV-RES-001 = {expired}\n")
+    few = ("--samples", "50", "--only", "SV-TOK-001")
+    assert main(["power", "--cells", "3"]) == 0
+    assert main(["check", "reference", *few]) != 2
+    assert main(["check", "naive-redraw", *few]) == 2
+    told = "known failure SV-RES-001: expired on 2020-01-01; repair the sampler, or renew the entry"
+    assert capsys.readouterr().err == f"specverify: error: {told}\n"
 
 
 FORMS = {

@@ -52,6 +52,7 @@ def lines(result: pytest.RunResult) -> list[str]:
         ("--specverify-target-tv=2", "expected target_tv to be a number between 0 and 1*"),
         ("--specverify-timeout=0", "expected timeout to be a positive number of seconds*"),
         ("--specverify-known-failures=none.toml", "cannot read the known failures in 'none.toml'*"),
+        ("--specverify-json=", "expected a folder for the reports, got ''*"),
         ("--specverify-json=my_sampler.py", "cannot write reports to 'my_sampler.py'*name a folder*"),
     ],
 )
@@ -171,6 +172,138 @@ def test_a_wrong_configuration_is_told_where_it_is_used(user: pytest.Pytester) -
     assert user.runpytest_inprocess("--specverify-seed=1").ret == USAGE
     user.makepyfile(test_mine="def test_nothing(): pass")
     assert collected(user).ret == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "outcome", "told"),
+    [
+        ("pass", "failed", "specverify: expected a call of <check SV-ACC-001 of mine>, got none; write check(sampler)"),
+        ("assert check", "failed", "*TypeError: expected <check SV-ACC-001 of mine> to be called, got asked whether*"),
+        ("__import__('pytest').skip('no device')", "skipped", "*22 skipped*"),
+        ("assert False", "failed", "*AssertionError*"),
+    ],
+)
+def test_a_test_that_never_calls_its_check_does_not_pass(
+    user: pytest.Pytester, body: str, outcome: str, told: str
+) -> None:
+    """It fails with a line that says what to write; one that ends otherwise ends as it would."""
+    user.makepyfile(test_mine=TESTS.replace("check(sampler)", body).format(options=""))
+    result = user.runpytest_inprocess()
+    result.assert_outcomes(**{outcome: len(CATALOGUE)})
+    result.stdout.fnmatch_lines([told])
+
+
+SOMETIMES = """
+import pytest
+import specverify
+from my_sampler import mine
+
+@pytest.fixture
+def verdict(sampler, check):
+    check(sampler)
+
+@specverify.parametrize_with_checks([mine], samples=20)
+@pytest.mark.parametrize("calls", [True, False])
+def test_direct(sampler, check, calls):
+    if calls:
+        check(sampler)
+
+@specverify.parametrize_with_checks([mine], samples=20)
+@pytest.mark.usefixtures("verdict")
+def test_by_fixture(sampler, check):
+    pass
+"""
+
+
+def test_each_test_calls_its_check_itself(user: pytest.Pytester) -> None:
+    """That another test has called the same check does not count, and that a fixture of the test has does."""
+    user.makepyfile(test_mine=SOMETIMES)
+    result = user.runpytest_inprocess("-k", "SV-STR-001")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["FAILED *test_direct*[[]*False*"])
+
+
+TEST_CASE = """
+import unittest
+import specverify
+
+class TestMine(unittest.TestCase):
+    @specverify.parametrize_with_checks(["reference"])
+    def test_conformance(self):
+        pass
+"""
+
+
+def test_a_unittest_is_refused(user: pytest.Pytester) -> None:
+    """There pytest makes no tests of the decorator: an error of the collection; without it there is none."""
+    user.makepyfile(test_mine=TEST_CASE)
+    result = user.runpytest_inprocess()
+    assert result.ret == COLLECTION
+    result.stdout.fnmatch_lines(
+        ["specverify: expected *, got test_mine.py::TestMine::test_conformance, *move it out of its unittest.TestCase"]
+    )
+    user.makepyfile(test_mine=TEST_CASE.replace("@specverify", "# @specverify"))
+    user.runpytest_inprocess().assert_outcomes(passed=1)
+
+
+CLASS = """
+import specverify
+
+@specverify.parametrize_with_checks(name for name in ["reference", "naive-redraw"])
+class TestMine:
+    def test_one(self, sampler, check):
+        check(sampler)
+
+    def test_two(self, sampler, check):
+        check(sampler)
+"""
+
+
+def test_samplers_of_a_generator_are_those_of_every_method(user: pytest.Pytester) -> None:
+    """What can be gone through only once is kept."""
+    user.makepyfile(test_mine=CLASS)
+    result = collected(user)
+    due = {f"{name}-{check}" for name in ("reference", "naive-redraw") for check in CATALOGUE}
+    assert result.ret == 0
+    for test in ("test_one", "test_two"):
+        assert {line.partition("[")[2].rstrip("]") for line in result.outlines if f"::{test}[" in line} == due
+
+
+def test_a_sampler_that_no_test_uses_is_refused(user: pytest.Pytester) -> None:
+    """One of the command line is an error of the collection, unless nothing is run; deselected tests do use it."""
+    named, told = "--specverify-sampler=reference", "specverify: expected a test of the sampler 'reference', got none;*"
+    result = user.runpytest_inprocess(named)
+    assert result.ret == COLLECTION
+    result.stdout.fnmatch_lines([told])
+    assert user.runpytest_inprocess(named, "-k", "no_such_test").ret == NOTHING
+    assert collected(user, named).ret == 0
+    empty = user.mkdir("empty")
+    assert user.runpytest_inprocess(named, str(empty)).ret == NOTHING
+    body = "def test_alone(specverify_sampler): pass\ndef test_other(): pass"
+    for used in (body, TESTS.replace("[mine]", "['reference']").format(options="")):
+        user.makepyfile(test_used=used)
+        assert user.runpytest_inprocess(named, "-k", "test_other or no_such_test").ret in (0, NOTHING)
+
+
+def test_properties_of_a_users_own_are_left_alone(user: pytest.Pytester) -> None:
+    """The summary is of tests of checks, whatever other tests record under its names."""
+    user.makepyfile(
+        test_mine="""
+        import pytest
+
+        @pytest.mark.parametrize("value", ["mine", 3])
+        def test_own(record_property, value):
+            record_property("specverify_sampler", value)
+
+        def test_all(record_property):
+            for name in ("sampler", "check", "status", "verdict", "coverage"):
+                record_property(f"specverify_{name}", 3)
+        """
+    )
+    result = user.runpytest_inprocess()
+    result.assert_outcomes(passed=3)
+    assert result.ret == 0
+    assert not any("= specverify =" in line for line in result.outlines)
 
 
 FIXTURES = """
@@ -328,4 +461,43 @@ def test_every_sampler_has_a_file_of_its_own(tmp_path: Path) -> None:
     """A target that is a path becomes the name of a file in the folder, not a path below it."""
     shared = SharedRun("a/b.py:c", "a/b.py:c", load("reference"), {"samples": 1, "only": ("SV-TOK-001",)}, tmp_path)
     assert shared.problem is None
+    shared.write()
     assert [file.name for file in tmp_path.iterdir()] == [shared.file_name] == ["a_b.py_c.json"]
+
+
+def test_a_long_name_is_that_of_a_file() -> None:
+    """It is cut to what file systems take, in bytes, and what is cut off still tells files apart."""
+
+    def file_name(label: str) -> str:
+        return SharedRun(label, label, load("reference"), {}, None).file_name
+
+    found = [file_name(letter * 300 + end) for letter in "aé" for end in "12"]
+    assert len(set(found)) == len(found)
+    assert all(len(name.encode()) < 230 and name.endswith(".json") for name in found)
+    assert file_name("a" * 200) == "a" * 200 + ".json"
+
+
+def test_a_report_that_cannot_be_written_fails_one_test(tmp_path: Path) -> None:
+    """What was found is kept: the first test says why there is no file, and those after it end as their checks did."""
+    made = []
+
+    def factory() -> object:
+        made.append(1)
+        return load("reference")
+
+    shared = SharedRun("mine", "mine", factory, {"samples": 50, "only": ("SV-TOK-001", "SV-STR-001")}, tmp_path)
+    (tmp_path / shared.file_name).mkdir()
+    with pytest.raises(pytest.fail.Exception, match=r"^specverify: cannot write the report to '.*mine\.json': .*$"):
+        SharedCheck("SV-TOK-001", shared)(factory)
+    SharedCheck("SV-TOK-001", shared)(factory)
+    SharedCheck("SV-STR-001", shared)(factory)
+    assert (made, [file.name for file in tmp_path.iterdir()]) == ([1], ["mine.json"])
+
+
+def test_reports_go_where_the_run_began(user: pytest.Pytester) -> None:
+    """A folder is that of the working directory at the start, wherever a test goes."""
+    moving = "import os\n\ndef test_moving(tmp_path): os.chdir(tmp_path)\n"
+    user.makepyfile(test_mine=moving + TESTS.format(options="samples=20"))
+    session = run(user.path, "--specverify-json=reports", "-k", "moving or SV-STR-001")
+    assert session.status == 0, session.text
+    assert [file.name for file in user.path.joinpath("reports").iterdir()] == ["mine.json"]

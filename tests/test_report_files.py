@@ -71,6 +71,13 @@ def test_the_former_report_is_of_version_1_1() -> None:
     assert "shown_by" not in document["counterexample"]
 
 
+def test_a_report_may_begin_with_the_mark_of_its_encoding(tmp_path: Path) -> None:
+    """A mark before the document, as some editors and shells write it, is no part of it."""
+    stored, marked = DATA / "conformant.json", tmp_path / "marked.json"
+    marked.write_text(stored.read_text(encoding="utf-8"), encoding="utf-8-sig")
+    assert Report.read(marked).document == Report.read(stored).document
+
+
 def test_fields_of_a_later_minor_version_are_kept(tmp_path: Path) -> None:
     """What this version does not know is read and written again, not refused."""
     document = json.loads(OLD.read_text(encoding="utf-8"))
@@ -294,7 +301,8 @@ def test_extreme_numbers_are_drawn(changes: dict[str, Any], tmp_path: Path) -> N
         ("", "is not JSON"),
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ("\ufeff{}", "is not JSON"),
+        ("\ufeff{}", "has no 'schema_version'"),
+        ("\ufeff\ufeff{}", "is not JSON"),
         (
             '{"schema_version": "2.0", "tool": {}, "sampler": {}, "verdict": "", "checks": []}',
             "has version 2.0; read it",
