@@ -1,5 +1,6 @@
 """The report of a run: one versioned document, and the views of it that people read."""
 
+from .claims import claim_parts
 from .compare import compare
 from .document import SCHEMA_VERSION, Report
 from .forms import FORMS, Form, save
@@ -14,6 +15,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Form",
     "Report",
+    "claim_parts",
     "compare",
     "entries",
     "hanging",

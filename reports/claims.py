@@ -6,14 +6,15 @@ from typing import Any, Final
 
 from specverify.wording import clip, printable
 
-from .statuses import failures
+from .statuses import failures, known_failures
 from .text import scientific
 
-__all__ = ["Document", "claim", "claim_parts", "facts", "power", "shown"]
+__all__ = ["Document", "bet", "claim", "claim_parts", "facts", "power", "shown"]
 
 _EXACT: Final = "exact"
 _NAME: Final = 100
 _TEXT: Final = 4000
+_NAMED: Final = 3
 
 Document = Mapping[str, Any]
 
@@ -64,13 +65,29 @@ def claim_parts(document: Document) -> tuple[str, str]:
 
 def _conformant(document: Document) -> tuple[str, str]:
     """What was shown: losslessness, or only the checks that were asked for, or only what is not a known failure."""
-    alarms = f"false alarms at most {scientific(document['options']['alpha'])} per run"
+    return _limits(document), f"{_shown_output(document)}; false alarms at most {_alarms(document)} per run."
+
+
+def _limits(document: Document) -> str:
+    """What the verdict does not cover: the checks that nobody asked for, and the failures that are known."""
+    asked = document["lossless"] is None or document["options"]["only"]
+    parts = [" in the checks that were asked for"] if asked else []
+    known = [check["id"] for check in known_failures(document["checks"])]
+    if known:
+        more = f" and {len(known) - _NAMED} more" if len(known) > _NAMED else ""
+        parts.append(f" but for its known failures ({', '.join(known[:_NAMED])}{more})")
+    return ",".join(parts)
+
+
+def _shown_output(document: Document) -> str:
+    """What a conformant sampler's output does, and the error in it that would have been caught."""
     if document["lossless"] is False:
-        return " but for its known failures", f"Its output does not follow the target, as the list says; {alarms}."
+        return "Its output does not follow the target, as the list says"
     if document["lossless"] is None:
-        return " in the checks that were asked for", f"Whether it is lossless was not decided; {alarms}."
-    also = f" and its own rule ({document['rule']['declared']})" if document["rule"]["conforms"] else ""
-    return "", f"Its output follows the target{also}; {power(document)}; {alarms}."
+        return "Whether it is lossless was not decided"
+    rule = document["rule"]
+    own = {True: f" and its own rule ({rule['declared']})", False: f", but not its own rule ({rule['declared']})"}
+    return f"Its output follows the target{own.get(rule['conforms'], '')}; {power(document)}"
 
 
 def _nonconformant(document: Document) -> tuple[str, str]:
@@ -86,8 +103,11 @@ def _nonconformant(document: Document) -> tuple[str, str]:
     else:
         also = "Its output follows the target, but it" if document["lossless"] else "It"
         what = f"{also} does not follow the rule it declares ({document['rule']['declared']})"
-    alarms = scientific(document["options"]["alpha"])
-    return "", f"{what}; a correct sampler is called so with probability at most {alarms} per run."
+    return "", f"{what}; a correct sampler is called so with probability at most {_alarms(document)} per run."
+
+
+def _alarms(document: Document) -> str:
+    return scientific(document["options"]["alpha"])
 
 
 def _inconclusive(document: Document) -> tuple[str, str]:
@@ -100,10 +120,30 @@ def power(document: Document) -> str:
     """The smallest error that would have been caught, or that none can be stated."""
     headline = document["detectable_tv"]
     if headline["value"] is None:
-        return "no headline case ran to its planned size, so no detectable error can be stated"
+        if document["verdict"] == "nonconformant" and document["summary"]["inconclusive"]:
+            return (
+                "the run ended early, with a fault proved, so it does not say how small an error it would have caught"
+            )
+        return "the run has no finished case that tells how small an error it would have caught"
     return (
         f"an error of total variation {headline['value']:.2g} or more in its output (case {headline['case']}, "
         f"{headline['cells']} cells) would have been caught with probability {1 - document['options']['beta']:g}"
+    )
+
+
+def bet(document: Document) -> str:
+    """What E means, and at which value it proves a fault; empty where no check has evidence that could be shown.
+
+    >>> bet({"checks": [{"log10_e": None}]})
+    ''
+    """
+    if all(check["log10_e"] is None for check in document["checks"]):
+        return ""
+    found = document.get("evidence")  # documents before version 1.1 lack it
+    proof = f", and {found['threshold']:.1f} or more over all checks proves a fault" if found else ""
+    return (
+        "the factor by which a bet against the sampler has multiplied its stake; "
+        f"log10 E of 0 or less says nothing against it{proof}"
     )
 
 
@@ -137,7 +177,8 @@ def _rule(rule: Document, lossless: bool | None) -> str:
 
 def _by_size(sizes: Sequence[Document]) -> str:
     """Say for each class of vocabularies what would have been caught in the law of the first token."""
-    return ", ".join(f"{size['value']:.2g} at {size['case']} ({size['cells']} cells)" for size in sizes)
+    found = ", ".join(f"{size['value']:.2g} at {size['case']} ({size['cells']} cells)" for size in sizes)
+    return f"in the first token {found}" if found else ""
 
 
 def _run(options: Document, timing: Document) -> str:

@@ -8,12 +8,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from specverify.wording import clip
 
 from . import pictures, speed
-from .claims import Document, claim_parts, facts, power, shown
+from .claims import Document, bet, claim_parts, facts, power, shown
 from .phrases import example_title, figures, law, quantities, suspects
 from .pictures import Picture
 from .plots import draw
@@ -60,6 +61,14 @@ def html(document: Document) -> str:
     worst = pictures.strongest(checks)
     other = [check for check in checks if check not in worst]
     limit, sentence = claim_parts(document)
+    cards = [(check, _figures(pictures.of_check(check, miss))) for check in worst]
+    evidence = _figures(pictures.evidence(document))
+    ratios = _figures(_first(checks, "SV-TOK-001", lambda check: pictures.ratios(check, miss)))
+    lengths = _figures(
+        pictures.positions(found.get("positions", ()), miss) if found else None,
+        _first(other, "SV-LEN-001", lambda check: pictures.of_check(check, miss, named=True)),
+    )
+    figures = [*chain.from_iterable(drawn for _, drawn in cards), *evidence, *ratios, *lengths]
     return _template().render(
         doc=document,
         mark=VERDICTS[document["verdict"]].plain,
@@ -67,10 +76,13 @@ def html(document: Document) -> str:
         sentence=sentence,
         facts=facts(document),
         power=power(document),
+        bet=bet(document),
         warnings=document["warnings"][document["verdict"] == "inconclusive" :],  # the sentence says the first
-        cards=[(check, _figures(pictures.of_check(check, miss))) for check in worst],
-        evidence=_figures(pictures.evidence(document)),
-        ratios=_figures(_first(checks, "SV-TOK-001", lambda check: pictures.ratios(check, miss))),
+        pictured=any(figure.svg for figure in figures),
+        figured=bool(figures),
+        cards=cards,
+        evidence=evidence,
+        ratios=ratios,
         likely=suspects(document["diagnosis"]),
         example=_example(document["counterexample"]),
         failed=failed[:_IN_FULL],
@@ -78,10 +90,7 @@ def html(document: Document) -> str:
         known=known_failures(checks),
         said=speed.sentences(document) if found else [],
         headroom=speed.headroom(found) if found else [],
-        lengths=_figures(
-            pictures.positions(found.get("positions", ()), miss) if found else None,
-            _first(other, "SV-LEN-001", lambda check: pictures.of_check(check, miss, named=True)),
-        ),
+        lengths=lengths,
     )
 
 
@@ -96,7 +105,7 @@ def _template() -> "Template":
             "words": lambda status: status.replace("_", " "),
             "message": lambda check: clip(check["message"] or check["reason"], _MESSAGE),
             "figures": figures,
-            "first_sentence": lambda text: _SENTENCE_END.split(text, maxsplit=1)[0],
+            "first_sentence": lambda text: f"{_SENTENCE_END.split(text, maxsplit=1)[0].rstrip('.')}.",
         },
     )
 

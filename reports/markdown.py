@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from . import speed
-from .claims import Document, claim, facts, shown
+from .claims import Document, bet, claim, facts, shown
 from .markup import LIMIT, Section, code, escaped, fenced, fitted, row
 from .phrases import cells, example_title, figures, law, p_value, quantities, suspects
 from .statuses import STATUSES, VERDICTS, failures, known_failures
@@ -51,7 +51,8 @@ def markdown(document: Document, *, limit: int = LIMIT) -> str:
 
 def _verdict(document: Document) -> Section:
     name, sign = document["sampler"]["name"], VERDICTS[document["verdict"]].emoji
-    lines = [f"- **{label}:** {escaped(text)}\n" for label, text in facts(document).items()]
+    told = facts(document) | ({"E": bet(document)} if bet(document) else {})
+    lines = [f"- **{label}:** {escaped(text)}\n" for label, text in told.items()]
     verdict = escaped(f"{document['verdict'].upper()}{claim(document)}")
     return Section(f"## {sign} {code(name, len(name))}\n\n**Verdict:** {verdict}\n\n", lines, "facts")
 

@@ -3,6 +3,7 @@
 Everything here is plain text from the report document; how it is laid out and escaped is for each form to say.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -19,12 +20,18 @@ _VISIBLE: Final = 0.05
 
 
 def figures(check: Document) -> str:
-    """The numbers of a check in one line: its worst case, events, p-value and evidence."""
+    """The numbers of a check in one line: its worst case and events, then p-value and evidence, first what decided."""
     found = [f"case {check['worst_case']}"] if check["worst_case"] else []
     found += [f"n {check['n']:,}"] if check["n"] else []
-    found += [f"p {p_value(check)}"] if check["p_value"] is not None else []
-    found += [f"log10 E {check['log10_e']:,.1f}"] if check["log10_e"] is not None else []
-    return ", ".join(found)
+    tail = [f"p {p_value(check)}"] if check["p_value"] is not None else []
+    bet = [f"log10 E {check['log10_e']:,.1f}"] if check["log10_e"] is not None else []
+    return ", ".join([*found, *(bet + tail if _bet_decided(check) else tail + bet)])
+
+
+def _bet_decided(check: Document) -> bool:
+    """Whether a check failed by its evidence, with a p-value above its level."""
+    p, log10_e, level = check["p_value"], check["log10_e"], check["level"]
+    return bool(level) and None not in (p, log10_e) and p > level and log10_e >= -math.log10(level)
 
 
 def p_value(check: Document) -> str:
@@ -75,10 +82,13 @@ def law(rows: Sequence[Sequence[float | str]], *, most_rows: int = 4, most_token
 
     >>> law([["3/5", "2/5"]] * 3, most_rows=1)
     ['3/5  2/5', '(2 more rows in the report document)']
+    >>> law([["3/5", "2/5"]] * 2, most_rows=1)[1]
+    '(1 more row in the report document)'
     """
     if not rows:
         return ["too large to show"]
     if any(len(row) > most_tokens for row in rows):
         return [f"{len(rows)} rows of {len(rows[0])}, in the report document"]
-    more = [f"({len(rows) - most_rows} more rows in the report document)"] if len(rows) > most_rows else []
+    left = len(rows) - most_rows
+    more = [f"({left} more row{'' if left == 1 else 's'} in the report document)"] if left > 0 else []
     return ["  ".join(map(str, row)) for row in rows[:most_rows]] + more

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-from .claims import Document, claim, facts, shown
+from .claims import Document, bet, claim, facts, shown
 from .phrases import cells, example_title, figures, law, p_value, quantities, suspects
 from .statuses import failures, known_failures
 from .text import columns, number, wrap
@@ -39,6 +39,7 @@ def render(document: Document, *, verbose: bool = False, color: bool = False) ->
         _failures(document["checks"], len(document["checks"]) if verbose else _SHOWN_FAILURES),
         _known(document["checks"]),
         _table(document["checks"]) if verbose else [],
+        _bet(document) if verbose or failures(document["checks"]) else [],
         _warnings(document["warnings"][document["verdict"] == "inconclusive" :]),
     ]
     return _joined(sections)
@@ -61,6 +62,8 @@ def render_check(document: Document, check: str) -> str:
     sections = [_check(entry)]
     if entry["message"]:
         sections += [_diagnosis(document["diagnosis"]), _counterexample(document["counterexample"])]
+    if entry["log10_e"] is not None:
+        sections.append(_bet(document))
     return _joined(sections)
 
 
@@ -149,6 +152,11 @@ def _table(checks: Sequence[Document]) -> list[str]:
         numbers = (p_value(check), number(check["log10_e"], ".1f"), number(check["detectable_tv"], ".2g"))
         rows.append((check["id"], check["status"].replace("_", " "), check["worst_case"] or "-", *numbers))
     return ["CHECKS", *(f"  {line}" for line in columns(rows, left=3))]
+
+
+def _bet(document: Document) -> list[str]:
+    """What the evidence is that stands above, once."""
+    return wrap(bet(document), label="E: ")
 
 
 def _warnings(warnings: Sequence[str]) -> list[str]:

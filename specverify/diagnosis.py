@@ -237,9 +237,9 @@ def _weighted(fitting: list[_Hypothesis], least: float) -> list[Candidate]:
         weight = math.exp(h.score - fitting[0].score) / total
         if weight > 1e-3:
             first, others = h.names[0], h.names[1:]
-            alike = f". These cases cannot tell it from {' and '.join(map(_named, others))}" if others else ""
+            alike = f" These cases cannot tell it from {' and '.join(map(_named, others))}." if others else ""
             fault = first if first in CATALOGUE else None
-            found.append(Candidate(fault, weight, (h.score - least) / math.log(10), h.message + alike, others))
+            found.append(Candidate(fault, weight, (h.score - least) / math.log(10), f"{h.message}.{alike}", others))
     return found
 
 
@@ -254,7 +254,7 @@ def _unknown(judgement: Judgement, seen: Sequence[_Seen], found: Sequence[_Hypot
     most = _fit(seen, [np.maximum(one.counts, 0.5) / one.counts.sum() for one in seen])
     if nearest is not None and nearest.score - least > NEAR * (most - least):
         text += f". The nearest is {' or '.join(map(_named, nearest.names))}, and yet {_difference(seen, nearest)}"
-    return Candidate(None, 1.0, None, text)
+    return Candidate(None, 1.0, None, f"{text}.")
 
 
 def _difference(seen: Sequence[_Seen], nearest: _Hypothesis) -> str:
@@ -306,8 +306,8 @@ def _beyond_laws(judgement: Judgement, *where: str) -> list[Candidate]:
     if "structure" in where and judgement.fails("SV-STR-001") and plan.worker is None and kit_drafts:
         names += overlong_faults(plan.verifier, judgement.options.seed % 2**30)
     if shared and not names:
-        return [Candidate(None, 1.0, None, f"rows or calls share their randomness: {shared}")]
-    return [Candidate(name, 1 / len(names), None, _looks(name)) for name in names[:SHOWN]]
+        return [Candidate(None, 1.0, None, f"rows or calls share their randomness: {shared}.")]
+    return [Candidate(name, 1 / len(names), None, f"{_looks(name)}.") for name in names[:SHOWN]]
 
 
 def _global_draws(judgement: Judgement) -> str:

@@ -23,7 +23,7 @@ import pytest
 from specverify.checking import check
 from specverify.contract import Verifier, as_verifier
 from specverify.errors import ConfigError, SamplerLoadError, SpecverifyError
-from specverify.reports import Report, render, render_check
+from specverify.reports import Report, claim_parts, render, render_check
 from specverify.wording import brief, told
 
 __all__ = ["SharedCheck", "SharedRun", "is_factory"]
@@ -209,6 +209,7 @@ class SharedCheck:
             "status": entry["status"],
             "reason": entry["reason"] or None,
             "verdict": document["verdict"],
+            "limits": claim_parts(document)[0].strip() or None,
             "coverage": document["coverage"],
             **{name: document["options"][name] for name in ("profile", "seed", "alpha")},
             **{name: entry[name] for name in _FACTS},

@@ -177,11 +177,11 @@ class Run:
         known = self.plan.options.known_failures
         hard = (v for v in self.hard if v.check not in known and CATALOGUE[v.check].scope == "lossless")
         if any(hard):
-            self.stopped = "stopped early: an impossible event proved a fault"
+            self.stopped = "left open, since an impossible event proved a fault first"
         elif any(f.p_value <= self.plan.share and f.check not in known for f in self.findings):
-            self.stopped = "stopped early: rows or calls proved to be dependent"
+            self.stopped = "left open, since rows or calls proved to be dependent first"
         elif self.log10_e("lossless") >= self.threshold:
-            self.stopped = "stopped early: the combined evidence proved a fault"
+            self.stopped = "left open, since the combined evidence proved a fault first"
         return bool(self.stopped)
 
     @property

@@ -21,7 +21,7 @@ def summary(reports: Iterable[Any]) -> str:
         reports: Reports of pytest with the properties that ``SharedCheck.properties`` gives.
 
     Returns:
-        Lines, each ended.
+        Lines, each ended; what limits a verdict stands right behind it.
 
     Example:
         >>> from types import SimpleNamespace
@@ -36,7 +36,8 @@ def summary(reports: Iterable[Any]) -> str:
     for report in reports:
         found = dict(report.user_properties)
         name = found["specverify_sampler"]
-        verdicts[name] = f"{found['specverify_verdict'].upper()}. {found['specverify_coverage']}"
+        limits = f" {found['specverify_limits']}" if "specverify_limits" in found else ""
+        verdicts[name] = f"{found['specverify_verdict'].upper()}{limits}. {found['specverify_coverage']}"
         if found["specverify_status"] == "known_failure":
             known.setdefault(name, {})[found["specverify_check"]] = found["specverify_reason"]
     lines = []

@@ -4,6 +4,7 @@ Needs the dependency group ``browser`` and a Chromium of the system; ``nox -s br
 """
 
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,27 @@ def test_nothing_lies_beyond_the_edge(name: str, width: int, browser: Any, files
            }).map(text => text.textContent)"""
     )
     assert outside == []
+    page.context.close()
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize(("width", "lines"), [(390, 4), (1280, 1.5)])
+def test_tables_without_pictures_are_read_whole(
+    name: str, width: int, lines: float, browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without matplotlib no table of a card is cut at its edge, and no label is broken into many short lines."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    file = tmp_path / "bare.html"
+    file.write_text(html(document(name)), encoding="utf-8")
+    page = opened(browser, file, width=width)
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    cut = "[...document.querySelectorAll('article .scroll')].filter(one => one.scrollWidth > one.clientWidth).length"
+    assert page.evaluate(cut) == 0
+    tall = page.evaluate(
+        """() => Math.max(...[...document.querySelectorAll('article tbody th')].map(
+             label => label.clientHeight / parseFloat(getComputedStyle(label).lineHeight)))"""
+    )
+    assert 0 < tall <= lines + 0.75  # with the space above and below
     page.context.close()
 
 

@@ -21,7 +21,7 @@ from specverify.cases import Case
 from specverify.lengths import speedup
 from specverify.probes import case_probes
 from specverify.registry import load
-from specverify.reports import html, junit, markdown, render
+from specverify.reports import html, junit, markdown, render, render_check
 
 pictures, speed = (import_module(f"specverify.reports.{name}") for name in ("pictures", "speed"))
 AB = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
@@ -129,7 +129,8 @@ def test_the_likely_cause_stands_below_the_verdict(pages: dict[str, tuple[str, P
     assert [child.tag for child in header.children[:4]] == ["h1", "p", "p", "dl"]
     cause = header.children[2]
     assert flat(cause.text).startswith("Likely cause: K02, it looks as if the sampler redraws from the target")
-    assert ". " not in cause.text  # one sentence; the section below has all of it
+    assert ". " not in cause.text.strip()  # one sentence; the section below has all of it
+    assert cause.text.strip().endswith("the draft's law.")
     assert [link.attributes["href"] for link in cause.all("a")] == ["#diagnosis"]
     right = next(pages["reference"][1].root.all("header"))
     assert [child.tag for child in right.children[:3]] == ["h1", "p", "dl"]
@@ -161,7 +162,7 @@ def test_a_known_failure_is_no_strong_evidence_only() -> None:
     made = with_known_failures() | {"verdict": "conformant", "diagnosis": [], "counterexample": None}
     page = Page(html(made))
     text = flat(page.root.text)
-    assert flat(next(page.root.all("h1")).text).endswith("CONFORMANT but for its known failures")
+    assert flat(next(page.root.all("h1")).text).partition(" but for its known failures (")[2].endswith(" more)")
     assert "The worst checks" in text
     assert "none of it proves a fault" not in text
     assert "Failed:" not in text
@@ -307,13 +308,62 @@ def test_two_hundred_checks_fit_in_a_megabyte() -> None:
 def test_without_matplotlib_tables_say_the_same(
     monkeypatch: pytest.MonkeyPatch, pages: dict[str, tuple[str, Page]]
 ) -> None:
-    """The page without drawings has every table that the other has, unfolded."""
+    """The page without drawings has every table that the other has, the first unfolded, and says what is missing."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     page = Page(html(document("naive-redraw")))
     drawn = pages["naive-redraw"][1]
-    assert not list(page.root.all("svg", "details"))
+    assert not list(page.root.all("svg"))
     assert [table.text for table in page.root.all("table")] == [table.text for table in drawn.root.all("table")]
     assert len(list(drawn.root.all("svg"))) == 7
+    card, *others = page.root.all("article")
+    assert ["open" in fold.attributes for fold in card.all("details")] == [True]
+    assert not any("open" in fold.attributes for other in others for fold in other.all("details"))
+    assert not any("open" in fold.attributes for fold in drawn.root.all("details"))
+
+
+def test_the_words_fit_what_is_shown(monkeypatch: pytest.MonkeyPatch, pages: dict[str, tuple[str, Page]]) -> None:
+    """Lines are spoken of where they are drawn; where they are not, ends of intervals are, and how to get pictures."""
+    lines, ends, missing = (
+        "Lines through the dots",
+        "Low and high are the ends of intervals",
+        "pictures need matplotlib",
+    )
+    drawn = pages["reference"][0]
+    assert [text in drawn for text in (lines, ends, missing)] == [True, False, False]
+    empty = document("reference") | {"checks": [], "acceptance": None}
+    empty.pop("evidence")
+    assert not any(text in html(empty) for text in (lines, ends, missing))
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert [text in html(document("reference")) for text in (lines, ends, missing)] == [False, True, True]
+
+
+def test_what_is_printed_of_evidence_is_explained_once() -> None:
+    """Every form that prints log10 E says what E is, with the threshold of the run; an older report has none to say."""
+    made, meaning = document("naive-redraw"), "the factor by which a bet against the sampler has multiplied its stake"
+    proof = f"{made['evidence']['threshold']:.1f} or more over all checks proves a fault"
+    assert made["evidence"]["threshold"] > 9  # that of alpha 1e-9, not of the usual one
+    for text in (
+        render(made),
+        render(made, verbose=True),
+        render_check(made, "SV-TOK-001"),
+        markdown(made),
+        html(made),
+    ):
+        assert flat(text).count(meaning) == flat(text).count(proof) == 1
+    for text in (render(as_of_1_0(made)), markdown(as_of_1_0(made)), html(as_of_1_0(made))):
+        assert flat(text).count(meaning) == 1
+        assert "proves a fault" not in text
+    assert meaning not in render(document("reference"))
+    assert meaning not in render_check(made, "SV-SUP-002")
+
+
+def test_a_run_that_ended_with_its_fault_says_so_in_plain_words(pages: dict[str, tuple[str, Page]]) -> None:
+    """Why no smallest error is stated, and why checks are open, is the fault that was proved first."""
+    header = flat(next(pages["fault:K07"][1].root.all("header")).text)
+    assert "The run ended early, with a fault proved, so it does not say how small an error it would have" in header
+    assert re.search(r"\d+ inconclusive \(left open, since .* proved .*first", header)
+    undecided = document("fault:K07") | {"verdict": "inconclusive", "warnings": ["too few"]}
+    assert "The run has no finished case that tells how small an error it would have caught." in html(undecided)
 
 
 def test_the_same_document_gives_the_same_bytes(pages: dict[str, tuple[str, Page]]) -> None:
@@ -534,6 +584,15 @@ def test_what_cannot_happen_is_due_never_in_a_real_report() -> None:
     ]
     assert len(cells) > 1
     assert all(values[0] == 0 < values[1] for _, values in cells)
+
+
+def test_what_decided_stands_first() -> None:
+    """A check that failed by its evidence shows it before a p-value above its level; else the p-value comes first."""
+    figures = import_module("specverify.reports.phrases").figures
+    assert figures(entry(level=1e-9, p_value=0.5, log10_e=12.0)) == "n 100, log10 E 12.0, p 0.5"
+    assert figures(entry(level=1e-9, p_value=1e-10, log10_e=12.0)) == "n 100, p 1e-10, log10 E 12.0"
+    assert figures(entry(level=1e-9, p_value=0.5, log10_e=8.0)) == "n 100, p 0.5, log10 E 8.0"
+    assert figures(entry(level=None, p_value=0.5, log10_e=12.0)) == "n 100, p 0.5, log10 E 12.0"
 
 
 def test_words_and_pictures_choose_the_same_cells() -> None:

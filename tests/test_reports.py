@@ -214,8 +214,39 @@ def test_the_reason_of_each_verdict_is_told_apart(conformant: Document) -> None:
     assert "Warning: and slow" in short
     part = render(change(conformant, lossless=None))
     assert "CONFORMANT in the checks that were asked for" in " ".join(part.split())
-    known = render(change(conformant, lossless=False))
-    assert "CONFORMANT but for its known failures" in " ".join(known.split())
+
+
+def with_known(document: Document, *ids: str) -> Document:
+    """Return a copy in which some checks are known failures."""
+    checks = [
+        check | ({"status": "known_failure", "reason": "issue 12"} if check["id"] in ids else {})
+        for check in document["checks"]
+    ]
+    return change(document, checks=checks, summary={**document["summary"], "known_failures": len(ids)})
+
+
+def headline(document: Document) -> str:
+    """Give the first sentence of the terminal view in one line."""
+    return " ".join(render(document).split("\n\n")[0].split())
+
+
+def test_known_failures_stand_in_the_headline(conformant: Document) -> None:
+    """Whatever else was shown, the first line names them; without any it does not speak of them."""
+    known = with_known(conformant, "SV-ACC-001", "SV-RES-001")
+    named = "reference: CONFORMANT but for its known failures (SV-ACC-001, SV-RES-001). "
+    rule = {**conformant["rule"], "conforms": False}
+    assert headline(change(known, rule=rule)).startswith(
+        f"{named}Its output follows the target, but not its own rule (token);"
+    )
+    assert headline(change(known, lossless=False)).startswith(
+        f"{named}Its output does not follow the target, as the list says;"
+    )
+    asked = change(known, lossless=None, options={**known["options"], "only": ["SV-ACC-001", "SV-RES-001"]})
+    both = "CONFORMANT in the checks that were asked for, but for its known failures (SV-ACC-001, SV-RES-001). Whether"
+    assert both in headline(asked)
+    many = with_known(conformant, *(check["id"] for check in conformant["checks"]))
+    assert "(SV-STR-001, SV-TOK-001, SV-ACC-001 and 2 more). " in headline(many)
+    assert "known" not in headline(conformant)
 
 
 def test_a_sampler_without_a_rule_is_told_which_it_may_follow(conformant: Document) -> None:
@@ -236,7 +267,8 @@ def test_only_the_first_failures_are_shown_in_full(nonconformant: Document) -> N
 
 def test_what_would_be_caught_is_said_for_each_size(conformant: Document) -> None:
     """Small and large vocabularies have a detectable error each."""
-    assert "Detects:   0.012 at W402 (27 cells)" in render(conformant)
+    assert "Detects:   in the first token 0.012 at W402 (27 cells)" in render(conformant)
+    assert "Detects" not in render(change(conformant, detectable_tv={**conformant["detectable_tv"], "by_size": []}))
 
 
 def test_precision_is_shown_where_it_matters(conformant: Document) -> None:
@@ -252,6 +284,8 @@ def test_large_laws_are_named_by_their_shape(nonconformant: Document) -> None:
     text = render(nonconformant)
     assert "target p  1 rows of 1000, in the report document" in text
     assert "(2 more rows in the report document)" in text
+    nonconformant["counterexample"].update(q=[["1/2", "1/2"]] * 5)
+    assert "(1 more row in the report document)" in render(nonconformant)
 
 
 class Terminal(io.StringIO):
