@@ -117,7 +117,7 @@ def test_nothing_lies_beyond_the_edge(name: str, width: int, browser: Any, files
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-@pytest.mark.parametrize(("width", "lines"), [(390, 9), (1280, 2)])
+@pytest.mark.parametrize(("width", "lines"), [(390, 9), (1280, 3)])
 def test_tables_without_pictures_are_read_whole(
     name: str, width: int, lines: int, browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
