@@ -117,9 +117,9 @@ def test_nothing_lies_beyond_the_edge(name: str, width: int, browser: Any, files
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-@pytest.mark.parametrize(("width", "lines"), [(390, 4), (1280, 1.5)])
+@pytest.mark.parametrize(("width", "lines"), [(390, 9), (1280, 3)])
 def test_tables_without_pictures_are_read_whole(
-    name: str, width: int, lines: float, browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, width: int, lines: int, browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without matplotlib no table of a card is cut at its edge, and no label is broken into many short lines."""
     monkeypatch.setitem(sys.modules, "matplotlib", None)

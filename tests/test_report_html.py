@@ -363,7 +363,7 @@ def test_a_run_that_ended_with_its_fault_says_so_in_plain_words(pages: dict[str,
     assert "The run ended early, with a fault proved, so it does not say how small an error it would have" in header
     assert re.search(r"\d+ inconclusive \(left open, since .* proved .*first", header)
     undecided = document("fault:K07") | {"verdict": "inconclusive", "warnings": ["too few"]}
-    assert "The run has no finished case that tells how small an error it would have caught." in html(undecided)
+    assert "The run has no finished case that tells how small an error it would have caught" in html(undecided)
 
 
 def test_the_same_document_gives_the_same_bytes(pages: dict[str, tuple[str, Page]]) -> None:
