@@ -222,14 +222,15 @@ def _summary(checks: list[dict[str, Any]]) -> dict[str, int]:
 
 def _coverage(summary: dict[str, int], checks: list[dict[str, Any]], run: Run) -> str:
     sizes = [case.case.vocab_size for case in run.plan.runs]
-    cases = f" on {len(sizes)} cases of {min(sizes)} to {max(sizes)} tokens" if sizes else ""
+    spread = f"{min(sizes)} to {max(sizes)}" if len(set(sizes)) > 1 else f"{sizes[0]}" if sizes else ""
+    cases = f" on {len(sizes)} case{'' if len(sizes) == 1 else 's'} of {spread} tokens" if sizes else ""
     text = f"{summary['ran']} of {len(checks)} checks ran{cases}"
     for status, name in (("not_applicable", "not applicable"), ("inconclusive", "inconclusive")):
         reasons = dict.fromkeys(check["reason"] for check in checks if check["status"] == status)
         if reasons:
             text += f", {summary[status]} {name} ({'; '.join(reasons)})"
     if summary["known_failures"]:
-        text += f", {summary['known_failures']} known failure(s)"
+        text += f", {summary['known_failures']} known failure{'' if summary['known_failures'] == 1 else 's'}"
     return text
 
 
