@@ -57,10 +57,14 @@ def _check(arguments: argparse.Namespace) -> int:
                 known_failures=settings.known_of(*names),
                 progress=progress,
             )
+    answer = render(report.document, verbose=arguments.verbose, color=wants_color(text))
     try:
         deliver(places, lambda form: form.write(report.document), stdout)
-    finally:  # a file that cannot be written does not take the answer with it
-        write(render(report.document, verbose=arguments.verbose, color=wants_color(text)), text)
+    except ConfigError:
+        if text is stdout:  # a file that cannot be written does not take the answer with it
+            write(answer, text)
+        raise
+    write(answer, text)
     return _STATUS[report.verdict]
 
 

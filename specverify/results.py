@@ -122,7 +122,8 @@ def _check(judgement: Judgement, check: str) -> dict[str, Any]:
     else:
         violations = judgement.violations_of(check)
         entry["worst_case"] = violations[0].case if violations else None
-        shown = [run.rows for run in judgement.run.runs if not violations or run.name == violations[0].case]
+        one = violations[0].case if violations and check != "SV-STR-001" else None
+        shown = [run.rows for run in judgement.run.runs if one in (None, run.name)]
         entry["n"] = 0 if check == "SV-RPL-001" else sum(shown)
     return entry
 
@@ -205,7 +206,7 @@ def _together(judgement: Judgement, scope: str) -> str:
     counted = [r for r in judgement.results if r.log_e > 0 and (not scope or CATALOGUE[r.probe.check].scope == scope)]
     leading = [r.probe.key for r in sorted(counted, key=lambda r: -r.log_e)[:3]]
     most = f"; of the single checks most is from {', '.join(leading)}" if leading else ""
-    return f"All evidence together, that of the laws of known faults included, proves a fault{most}."
+    return f"All evidence together, that of the laws of known faults included, is proof of a fault{most}."
 
 
 def _summary(checks: list[dict[str, Any]]) -> dict[str, int]:

@@ -162,12 +162,12 @@ def test_a_failed_test_says_what_the_report_says(wrong: Session) -> None:
     document = Report.read(wrong.junit.parent / "reports" / "mine.json").document
     whole = render(document, verbose=True)
     for name in wrong.failed():
-        part, looks, example = wrong.message(name).strip().split("\n\n", 2)
+        part, looks, *example = wrong.message(name).strip().split("\n\n")
         assert part.startswith(f"{name}  {CATALOGUE[name].title}\n")
         assert f"\n  {part}\n" in whole
-        assert f"\n\n{looks}\n\n{example}\n" in whole
+        assert all(f"\n\n{paragraph}\n" in whole for paragraph in (looks, *example))
         assert looks.startswith("WHAT IT LOOKS LIKE\n  K02")
-        assert "Reproduce: specverify.check(mine, profile='quick', seed=0," in example
+        assert any("Reproduce: specverify.check(mine, profile='quick', seed=0," in paragraph for paragraph in example)
     assert "conformance.py" not in wrong.text
     assert "sharing.py:" not in wrong.text.partition("= FAILURES =")[2]
 
@@ -180,9 +180,9 @@ def test_a_failed_test_says_what_the_command_line_says(
     assert main(["check", "my_sampler.py:mine", "--samples=300", "--target-tv=0.9", "--alpha=1e-10", "--verbose"]) == 1
     told = capsys.readouterr().out
     assert {"SV-ACC-001", "SV-LEN-001", "SV-ALL-002"} <= unruly.failed()
-    for name in unruly.failed():
-        for part in unruly.message(name).strip().split("\n\n"):
-            assert part in told
+    texts = {name: unruly.message(name).strip() for name in unruly.failed()}
+    for part in (part for text in texts.values() if "not decided" not in text for part in text.split("\n\n")):
+        assert part in told
 
 
 def test_tests_have_the_names_of_the_targets(unruly: Session) -> None:
