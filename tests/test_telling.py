@@ -108,3 +108,23 @@ def test_a_violation_is_told_with_the_rows_of_its_case() -> None:
     report = check(load("fault:K01"), cases=[case, CASES[1]], samples=500, stop_early=False)
     entry = next(entry for entry in report.checks if entry["id"] == "SV-SUP-001")
     assert (entry["worst_case"], entry["n"]) == ("sup", 500)
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_a_single_event_that_only_one_fault_explains_names_it(seed: int) -> None:
+    """One token of no weight in 60,000 rows is no law that is off, and yet only one known fault gives such tokens."""
+    zeros = [case for case in menu() if case.name == "zeros"]
+    report = check(load("fault:K21"), cases=zeros, samples=60_000, seed=seed)
+    assert report.verdict == "nonconformant"
+    assert [candidate["fault"] for candidate in report.diagnosis] == ["K21"]
+
+
+def test_calls_are_counted_as_they_are_made() -> None:
+    """Where the first call of every case raises, one call a case was made, however many were planned."""
+
+    @verifier
+    def raising(draft_tokens: Any) -> Any:
+        raise RuntimeError(len(draft_tokens))
+
+    report = check(raising, cases=CASES, samples=500, only=["SV-TOK-001"])
+    assert report.document["timing"]["calls"] == len(CASES)
