@@ -15,6 +15,7 @@ import numpy.typing as npt
 from specverify.contract import Verifier, verifier
 
 Array = npt.NDArray[Any]
+BLOCK = 256
 
 
 def ratio(p: Array, q: Array) -> Array:
@@ -28,10 +29,27 @@ def positive_part(p: Array, q: Array) -> Array:
 
 
 def draw(weights: Array, u: Any) -> Array:
-    """Inverse distribution function of each row of ``weights`` at ``u``; never a token of weight zero."""
-    cumulative = np.cumsum(weights, axis=1)
+    """Inverse distribution function of each row of ``weights`` at ``u``; never a token of weight zero.
+
+    A wide row is searched by the masses of its blocks, and then within one block.
+    """
+    width = weights.shape[1]
+    if width <= 4 * BLOCK:
+        return _inverse(np.cumsum(weights, axis=1), weights > 0, u)
+    starts, rows = np.arange(0, width, BLOCK), np.arange(len(weights))
+    masses = np.add.reduceat(weights, starts, axis=1)
+    ends = np.cumsum(masses, axis=1)
+    block = _inverse(ends, masses > 0, u)
+    mass = masses[rows, block]
+    left = np.clip((u * ends[:, -1] - (ends[rows, block] - mass)) / mass, 0.0, 1.0)
+    within = starts[block][:, None] + np.arange(BLOCK)
+    inside = np.where(within < width, weights[rows[:, None], np.minimum(within, width - 1)], 0)
+    return np.asarray(starts[block] + _inverse(np.cumsum(inside, axis=1), inside > 0, left))
+
+
+def _inverse(cumulative: Array, positive: Array, u: Any) -> Array:
     found = (cumulative <= (u * cumulative[:, -1])[:, None]).sum(axis=1)
-    last = weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
+    last = positive.shape[1] - 1 - np.argmax(positive[:, ::-1], axis=1)
     return np.asarray(np.minimum(found, last))
 
 
@@ -56,15 +74,14 @@ def token_sampler(
         drafted = rows[:, None], np.arange(length), draft_tokens
         accepted = coins < accept(target_probs[drafted], draft_probs[drafted])
         stop = np.cumprod(accepted, axis=1).sum(axis=1)
-        target = target_probs[rows, stop]
-        if length == 0:
-            return stop, draw(target, rng.random(batch))
-        draft = draft_probs[rows, np.minimum(stop, length - 1)]
-        full = (stop == length)[:, None]
-        weights = np.where(full, draft if bonus_from_draft else target, replacement(target, draft))
+        weights = target_probs[rows, stop]
+        refused, full = np.flatnonzero(stop < length), np.flatnonzero(stop == length)
+        weights[refused] = replacement(weights[refused], draft_probs[refused, stop[refused]])
+        if bonus_from_draft and length:
+            weights[full] = draft_probs[full, length - 1]
         fresh = rng.random(batch, dtype=np.dtype(dtype).type)
         if reuse_coin:
-            fresh = np.where(stop < length, coins[rows, np.minimum(stop, length - 1)], fresh)
+            fresh[refused] = coins[refused, stop[refused]]
         return stop, draw(weights, fresh)
 
     return sampler
@@ -107,7 +124,7 @@ def one_hot_sampler(draft_tokens: Array, target_probs: Array, seed: int) -> tupl
     rows = np.arange(batch)
     accepted = rng.random((batch, length)) < target_probs[rows[:, None], np.arange(length), draft_tokens]
     stop = np.cumprod(accepted, axis=1).sum(axis=1)
-    weights = target_probs[rows, stop].copy()
+    weights = target_probs[rows, stop]
     refused = np.flatnonzero(stop < length)
     weights[refused, draft_tokens[refused, stop[refused]]] = 0.0
     return stop, draw(weights, rng.random(batch))
@@ -130,14 +147,17 @@ def truncated_sampler(draft_model: Any, target_model: Any, num_draft_tokens: Arr
     """Control N3: drafts at temperature 1/2 without the unlikely tokens, scored by that very law."""
     rng = np.random.default_rng(seed)
     batch, length = len(num_draft_tokens), int(num_draft_tokens.max(initial=0))
-    tokens, laws = np.zeros((batch, 0), dtype=np.int64), []
-    for _ in range(length):
-        q = np.exp(draft_model(tokens)) ** 2
+    tokens = np.zeros((batch, length), dtype=np.int64)
+    width = target_model(tokens[:, :0]).shape[1]
+    draft, target = np.empty((batch, length, width)), np.empty((batch, length + 1, width))
+    for i in range(length):
+        q = np.asarray(draft_model(tokens[:, :i])) * 2
+        np.exp(q, out=q)
         q[q < 0.2 * q.max(axis=1, keepdims=True)] = 0.0
-        laws.append(q / q.sum(axis=1, keepdims=True))
-        tokens = np.hstack([tokens, draw(laws[-1], rng.random(batch))[:, None]])
-    target = np.stack([np.exp(target_model(tokens[:, :i])) for i in range(length + 1)], axis=1)
-    draft = np.stack(laws, axis=1) if laws else np.zeros((batch, 0, target.shape[2]))
+        np.divide(q, q.sum(axis=1, keepdims=True), out=draft[:, i])
+        tokens[:, i] = draw(draft[:, i], rng.random(batch))
+    for i in range(length + 1):
+        np.exp(target_model(tokens[:, :i]), out=target[:, i])
     return tokens, *token_sampler().function(tokens, draft, target, int(rng.integers(2**31)))
 
 
@@ -167,7 +187,7 @@ def race_sampler(draft_tokens: Array, draft_probs: Array, target_probs: Array, s
     drafted = rows[:, None], np.arange(length), draft_tokens
     accepted = rng.random((batch, length)) < ratio(target_probs[drafted], draft_probs[drafted])
     stop = np.cumprod(accepted, axis=1).sum(axis=1)
-    weights = target_probs[rows, stop].copy()
+    weights = target_probs[rows, stop]
     refused = np.flatnonzero(stop < length)
     weights[refused] = positive_part(weights[refused], draft_probs[refused, stop[refused]])
     with np.errstate(divide="ignore", over="ignore"):
@@ -194,7 +214,7 @@ def seeds_sampler(draft_tokens: Array, draft_probs: Array, target_probs: Array, 
         x = draft_tokens[:, i]
         going &= mixed(seeds, i) < ratio(target_probs[rows, i, x], draft_probs[rows, i, x])
         stop += going
-    weights = target_probs[rows, stop].copy()
+    weights = target_probs[rows, stop]
     refused = np.flatnonzero(stop < length)
     weights[refused] = positive_part(weights[refused], draft_probs[refused, stop[refused]])
     return stop, draw(weights, mixed(seeds, length))
@@ -203,10 +223,16 @@ def seeds_sampler(draft_tokens: Array, draft_probs: Array, target_probs: Array, 
 @verifier(name="logits", rule="token", readonly=True)
 def logits_sampler(draft_tokens: Array, draft_logits: Array, target_logits: Array, seed: int) -> tuple[Array, Array]:
     """Take logits, and make the laws from them."""
-    draft, target = (np.exp(logits - logits.max(axis=2, keepdims=True)) for logits in (draft_logits, target_logits))
-    laws = (rows / rows.sum(axis=2, keepdims=True) for rows in (draft, target))
+    laws = [_softmax(logits) for logits in (draft_logits, target_logits)]
     result: tuple[Array, Array] = token_sampler().function(draft_tokens, *laws, seed)
     return result
+
+
+def _softmax(logits: Array) -> Array:
+    laws = np.asarray(logits - logits.max(axis=2, keepdims=True))
+    np.exp(laws, out=laws)
+    laws /= laws.sum(axis=2, keepdims=True)
+    return laws
 
 
 @verifier(name="lists", rule="token", max_batch=1, readonly=True)
