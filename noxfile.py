@@ -115,7 +115,7 @@ def coverage(session: nox.Session) -> None:
 
 @nox.session
 def seeds(session: nox.Session) -> None:
-    """Run what is random in the shipped suite, with few rows, under 100 seeds or those given (half an hour)."""
+    """Run what is random in the shipped suite, with few rows, under 100 seeds or those given (twenty minutes)."""
     session.install("-q", "-e", ".", *_group("test"))
     suite = ("-q", "properties", "-k", "random_pairs or conformance")
     few = ("--specverify-samples=4000", "--specverify-target-tv=0.9")

@@ -25,15 +25,17 @@ class Form:
 
     Attributes:
         what: what it is, in a few words.
+        suffix: how the name of such a file ends, with the dot.
         write: gives the text of one report document in this form.
         compare: gives the text that compares several, each named by its file; None where the form has no such text.
 
     Example:
-        >>> FORMS["junit"].what, FORMS["junit"].compare
-        ('JUnit XML', None)
+        >>> FORMS["junit"].what, FORMS["junit"].suffix, FORMS["junit"].compare
+        ('JUnit XML', '.xml', None)
     """
 
     what: str
+    suffix: str
     write: Callable[[Document], str]
     compare: Callable[[Sequence[Document], Sequence[str]], str] | None = None
 
@@ -82,9 +84,9 @@ def _json(document: Document) -> str:
 
 
 FORMS: Final[Mapping[str, Form]] = {
-    "json": Form("the report document", _json),
-    "html": Form("an HTML page", html, compare_html),
-    "markdown": Form("Markdown, for the step summary of a GitHub workflow", markdown, compare_markdown),
-    "junit": Form("JUnit XML", junit),
+    "json": Form("the report document", ".json", _json),
+    "html": Form("an HTML page", ".html", html, compare_html),
+    "markdown": Form("Markdown, for the step summary of a GitHub workflow", ".md", markdown, compare_markdown),
+    "junit": Form("JUnit XML", ".xml", junit),
 }
 """Name of each form, which is also that of its option on the command line, to how it is written."""

@@ -18,35 +18,45 @@ _FOUND = {f"specverify_{name}" for name in ("sampler", "check", "status", "verdi
 """Properties that every report of a check has, all of them texts."""
 
 
+_ONE_EACH = "a file for each sampler there"
+_OPTIONS: dict[str, dict[str, object]] = {
+    "sampler": {"action": "append", "metavar": "TARGET", "help": "sampler to check; may be given several times"},
+    "profile": {"metavar": "NAME", "help": "how many samples: quick, ci or release (quick)"},
+    "seed": {"type": int, "metavar": "N", "help": "root of all randomness: same seed, same counts (0)"},
+    "alpha": {
+        "type": float,
+        "metavar": "A",
+        "help": "most that false alarms may be per sampler, and once more for random pairs (1e-6)",
+    },
+    "samples": {"type": int, "metavar": "N", "help": "rows of every case, instead of those of the profile"},
+    "target_tv": {
+        "type": float,
+        "metavar": "TV",
+        "help": "detectable total variation needed (the profile's)",
+    },
+    "timeout": {"type": float, "metavar": "S", "help": "fail a call that hangs so long or ends its process"},
+    "known_failures": {
+        "metavar": "FILE",
+        "help": "TOML of tolerated failures: reasons by check, or a table of them by sampler",
+    },
+    "json": {"metavar": "FOLDER", "help": f"write the report document, {_ONE_EACH}"},
+    "html": {"metavar": "FOLDER", "help": f"write the report as HTML, {_ONE_EACH}"},
+    "markdown": {"metavar": "FOLDER", "help": f"write the report as Markdown, {_ONE_EACH}"},
+    "junit": {"metavar": "FOLDER", "help": f"write the report as JUnit XML, a case per check, {_ONE_EACH}"},
+}
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Offer the options, which have the names of the configuration."""
+    """Offer the options, which have the names of the configuration and of the forms of a report."""
     group = parser.getgroup("specverify", "specverify: is a speculative-decoding sampler correct?")
-    add = group.addoption
-    add("--specverify-sampler", action="append", metavar="TARGET", help="sampler to check; may be given several times")
-    add("--specverify-profile", metavar="NAME", help="how many samples: quick, ci or release (quick)")
-    add("--specverify-seed", type=int, metavar="N", help="root of all randomness: same seed, same counts (0)")
-    add(
-        "--specverify-alpha",
-        type=float,
-        metavar="A",
-        help="most that false alarms may be per sampler, and once more for random pairs (1e-6)",
-    )
-    add("--specverify-samples", type=int, metavar="N", help="rows of every case, instead of those of the profile")
-    add("--specverify-target-tv", type=float, metavar="TV", help="detectable total variation needed (the profile's)")
-    add("--specverify-timeout", type=float, metavar="S", help="fail a call that hangs so long or ends its process")
-    add(
-        "--specverify-known-failures",
-        metavar="FILE",
-        help="TOML of tolerated failures: reasons by check, or a table of them by sampler",
-    )
-    add("--specverify-json", metavar="FOLDER", help="write the report document of every sampler there")
+    for name, described in _OPTIONS.items():
+        group.addoption(f"--specverify-{name.replace('_', '-')}", **described)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker; where options were given, find out at once whether they make sense."""
     config.addinivalue_line("markers", "specverify: checks of a sampler, made by specverify.parametrize_with_checks")
-    names = ("sampler", "profile", "seed", "alpha", "samples", "target_tv", "timeout", "known_failures", "json")
-    if any(config.getoption(f"specverify_{name}") is not None for name in names):
+    if any(config.getoption(f"specverify_{name}") is not None for name in _OPTIONS):
         from specverify.conformance import prepare
 
         prepare(config)

@@ -21,7 +21,7 @@ from specverify.folders import absolute
 from specverify.known_failures import KnownFailure, entries_by_sampler, require_samplers
 from specverify.options import Options
 from specverify.registry import load
-from specverify.reports import scientific
+from specverify.reports import FORMS, scientific
 from specverify.sharing import SharedCheck, SharedRun, is_factory
 from specverify.wording import brief
 
@@ -47,7 +47,8 @@ class Session:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._named = tuple(dict.fromkeys(config.getoption("specverify_sampler") or ()))
-        self._folder = _made_folder(config.getoption("specverify_json"))
+        folders = {form: _made_folder(config.getoption(f"specverify_{form}")) for form in FORMS}
+        self._folders = {form: folder for form, folder in folders.items() if folder is not None}
         given = {name: config.getoption(f"specverify_{name}") for name in OPTIONS}
         self._options = {name: value for name, value in given.items() if value is not None}
         self._settings = read_settings(config.invocation_params.dir)
@@ -181,10 +182,10 @@ class Session:
 
     def _begun(self, name: str, sampler: Sampler, options: Mapping[str, Any]) -> SharedRun:
         """Begin a run, and tell apart those of samplers of one name, or of one sampler with several options."""
-        taken = {run.file_name.casefold() for run in self._runs.values()}
+        taken = {run.file_stem.casefold() for run in self._runs.values()}
         labels = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3)))
-        runs = (SharedRun(name, label, sampler, options, self._folder) for label in labels)
-        return next(run for run in runs if run.file_name.casefold() not in taken)
+        runs = (SharedRun(name, label, sampler, options, self._folders) for label in labels)
+        return next(run for run in runs if run.file_stem.casefold() not in taken)
 
     def _chosen(self, asked: Mapping[str, Any], known: Mapping[str, str], target: str | None) -> dict[str, Any]:
         """Put together the options of a run, and refuse those that make no sense."""

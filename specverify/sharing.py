@@ -23,7 +23,7 @@ import pytest
 from specverify.checking import check
 from specverify.contract import Verifier, as_verifier
 from specverify.errors import ConfigError, SamplerLoadError, SpecverifyError
-from specverify.reports import Report, claim_parts, render, render_check
+from specverify.reports import FORMS, Report, claim_parts, render, render_check
 from specverify.wording import brief, told
 
 __all__ = ["SharedCheck", "SharedRun", "is_factory"]
@@ -54,33 +54,38 @@ class SharedRun:
         label: What the run is called in reports, no two being called the same.
         sampler: A verifier, a function that verifies, or a factory.
         options: Options of :func:`specverify.check`.
-        folder: Where its report document is written, or None.
+        folders: Where its report is written, by form: a name of ``FORMS``.
 
     Example:
         >>> from specverify.registry import load
-        >>> shared = SharedRun("mine", "mine", load("reference"), {"samples": 400}, None)
+        >>> shared = SharedRun("mine", "mine", load("reference"), {"samples": 400}, {})
         >>> shared.made, shared.report.verdict, shared.made
         (False, 'inconclusive', True)
     """
 
     def __init__(
-        self, name: str, label: str, sampler: Callable[..., Any], options: Mapping[str, Any], folder: Path | None
+        self,
+        name: str,
+        label: str,
+        sampler: Callable[..., Any],
+        options: Mapping[str, Any],
+        folders: Mapping[str, Path],
     ) -> None:
         self.name = name
         self.label = label
         self.sampler = sampler
         self.options = options
-        self._folder = folder
+        self._folders = folders
         self._written = False
 
     @property
-    def file_name(self) -> str:
-        """Name the file of its report document; a long name is cut, and its hash tells it from others."""
+    def file_stem(self) -> str:
+        """Name the files of its report, less their suffix; a long name is cut, and its hash tells it from others."""
         kept = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in self.label)
         if len(kept.encode()) > _LONGEST_NAME:
             rest = hashlib.sha256(self.label.encode("utf-8", "backslashreplace")).hexdigest()[:12]
             kept = f"{kept.encode()[:_LONGEST_NAME].decode(errors='ignore')}-{rest}"
-        return f"{kept}.json"
+        return kept
 
     @property
     def made(self) -> bool:
@@ -106,25 +111,16 @@ class SharedRun:
         return check(self._verifier(), **self.options, stop_early=False)
 
     def write(self) -> None:
-        """Write the report document, if that was asked for and not yet tried.
+        """Write the report in every form that was asked for, if that was not yet tried.
 
         Raises:
-            ConfigError: It cannot be written.
+            ConfigError: One cannot be written; those before it are.
         """
-        if self._folder is None or self._written:
+        if self._written:
             return
         self._written = True
-        file = self._folder / self.file_name
-        partial = file.with_name(f"{file.name}.{os.getpid()}")
-        try:  # the document takes its place at once: other workers may write the same
-            self.report.write(partial)
-            partial.replace(file)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                partial.unlink()
-            raise ConfigError(
-                f"cannot write the report to {brief(str(file))}: {error.strerror}; name a folder you can write to"
-            ) from error
+        for form, folder in self._folders.items():
+            _write(self.report, form, folder / (self.file_stem + FORMS[form].suffix))
 
     def entry(self, check: str) -> dict[str, Any]:
         """Give the entry of one check in the report."""
@@ -215,6 +211,20 @@ class SharedCheck:
             **{name: entry[name] for name in _FACTS},
         }
         return [(f"specverify_{name}", _flat(value)) for name, value in found.items() if _is_known(value)]
+
+
+def _write(report: Report, form: str, file: Path) -> None:
+    """Write one form; it takes its place at once, since other workers may write the same."""
+    partial = file.with_name(f"{file.name}.{os.getpid()}")
+    try:
+        report.write(partial, form=form)
+        partial.replace(file)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise ConfigError(
+            f"cannot write the report to {brief(str(file))}: {error.strerror}; name a folder you can write to"
+        ) from error
 
 
 def _is_known(value: object) -> bool:

@@ -1,7 +1,5 @@
 """A mistake in what pytest is asked for is one line before anything runs, and what is asked for has one order."""
 
-from pathlib import Path
-
 import pytest
 from plugin_projects import CORRECT, TESTS, run
 
@@ -9,6 +7,7 @@ import specverify
 from specverify.checks import CATALOGUE
 from specverify.conformance import parametrize_with_checks
 from specverify.registry import load
+from specverify.reports import FORMS
 from specverify.sharing import SharedCheck, SharedRun, is_factory
 
 pytest_plugins = ["pytester"]
@@ -53,7 +52,7 @@ def lines(result: pytest.RunResult) -> list[str]:
         ("--specverify-timeout=0", "expected timeout to be a positive number of seconds*"),
         ("--specverify-known-failures=none.toml", "cannot read the known failures in 'none.toml'*"),
         ("--specverify-json=", "expected a folder for the reports, got ''*"),
-        ("--specverify-json=my_sampler.py", "cannot write reports to 'my_sampler.py'*name a folder*"),
+        ("--specverify-markdown=my_sampler.py", "cannot write reports to 'my_sampler.py'*name a folder*"),
     ],
 )
 def test_a_wrong_option_is_a_usage_error_of_one_line(user: pytest.Pytester, option: str, told: str) -> None:
@@ -424,7 +423,7 @@ def test_tests_of_one_run_are_one_group(user: pytest.Pytester) -> None:
 def test_options_and_marker_are_documented(user: pytest.Pytester) -> None:
     """Help, markers and fixtures name what the plugin brings, and strict markers know it, also without xdist."""
     told = "\n".join(user.runpytest_inprocess("--help").outlines)
-    for name in ("sampler", "profile", "seed", "alpha", "samples", "target-tv", "timeout", "known-failures", "json"):
+    for name in ("sampler", "profile", "seed", "alpha", "samples", "target-tv", "timeout", "known-failures", *FORMS):
         assert f"--specverify-{name}=" in told
     assert "@pytest.mark.specverify:" in "\n".join(user.runpytest_inprocess("--markers").outlines)
     fixtures = "\n".join(user.runpytest_inprocess("--fixtures").outlines)
@@ -436,7 +435,7 @@ def test_options_and_marker_are_documented(user: pytest.Pytester) -> None:
 
 def test_a_check_is_called_with_its_own_sampler() -> None:
     """Another sampler has no run of its own: that is a mistake in the test and not a finding."""
-    shared = SharedRun("mine", "mine", load("reference"), {}, None)
+    shared = SharedRun("mine", "mine", load("reference"), {}, {})
     with pytest.raises(TypeError, match="expected the sampler that came with <check SV-RES-001 of mine>"):
         SharedCheck("SV-RES-001", shared)(load("reference-block"))
     assert not shared.made
@@ -455,49 +454,3 @@ def test_the_decorator_is_a_public_name() -> None:
     """It is imported when it is first used."""
     assert specverify.parametrize_with_checks is parametrize_with_checks
     assert "parametrize_with_checks" in specverify.__all__
-
-
-def test_every_sampler_has_a_file_of_its_own(tmp_path: Path) -> None:
-    """A target that is a path becomes the name of a file in the folder, not a path below it."""
-    shared = SharedRun("a/b.py:c", "a/b.py:c", load("reference"), {"samples": 1, "only": ("SV-TOK-001",)}, tmp_path)
-    assert shared.problem is None
-    shared.write()
-    assert [file.name for file in tmp_path.iterdir()] == [shared.file_name] == ["a_b.py_c.json"]
-
-
-def test_a_long_name_is_that_of_a_file() -> None:
-    """It is cut to what file systems take, in bytes, and what is cut off still tells files apart."""
-
-    def file_name(label: str) -> str:
-        return SharedRun(label, label, load("reference"), {}, None).file_name
-
-    found = [file_name(letter * 300 + end) for letter in "aé" for end in "12"]
-    assert len(set(found)) == len(found)
-    assert all(len(name.encode()) < 230 and name.endswith(".json") for name in found)
-    assert file_name("a" * 200) == "a" * 200 + ".json"
-
-
-def test_a_report_that_cannot_be_written_fails_one_test(tmp_path: Path) -> None:
-    """What was found is kept: the first test says why there is no file, and those after it end as their checks did."""
-    made = []
-
-    def factory() -> object:
-        made.append(1)
-        return load("reference")
-
-    shared = SharedRun("mine", "mine", factory, {"samples": 50, "only": ("SV-TOK-001", "SV-STR-001")}, tmp_path)
-    (tmp_path / shared.file_name).mkdir()
-    with pytest.raises(pytest.fail.Exception, match=r"^specverify: cannot write the report to '.*mine\.json': .*$"):
-        SharedCheck("SV-TOK-001", shared)(factory)
-    SharedCheck("SV-TOK-001", shared)(factory)
-    SharedCheck("SV-STR-001", shared)(factory)
-    assert (made, [file.name for file in tmp_path.iterdir()]) == ([1], ["mine.json"])
-
-
-def test_reports_go_where_the_run_began(user: pytest.Pytester) -> None:
-    """A folder is that of the working directory at the start, wherever a test goes."""
-    moving = "import os\n\ndef test_moving(tmp_path): os.chdir(tmp_path)\n"
-    user.makepyfile(test_mine=moving + TESTS.format(options="samples=20"))
-    session = run(user.path, "--specverify-json=reports", "-k", "moving or SV-STR-001")
-    assert session.status == 0, session.text
-    assert [file.name for file in user.path.joinpath("reports").iterdir()] == ["mine.json"]
