@@ -142,23 +142,25 @@ def test_ids_that_pages_name_exist(page: Path) -> None:
     assert set(re.findall(r"(?<![\w-])[KMQ]\d\d[a-e]?(?!\w)", text)) <= set(FAULTS)
 
 
-def test_every_setting_is_in_the_table() -> None:
+def test_every_setting_is_in_the_table(pytestconfig: pytest.Config) -> None:
     """The table of settings has each key that a file may set, and each option of the plugin, once."""
     rows = re.findall(
         r"^\| (?:`(\w+)`)? ?\| `(--specverify-[a-z-]+)` \|", (DOCS / "ci.md").read_text("utf-8"), re.MULTILINE
     )
-    plugin = (ROOT / "specverify" / "plugin.py").read_text(encoding="utf-8")
     assert sorted(key for key, _ in rows if key) == sorted([*OPTIONS, "samplers", "known_failures"])
-    assert sorted(option for _, option in rows) == sorted(re.findall(r'"(--specverify-[a-z-]+)"', plugin))
+    assert sorted(option for _, option in rows) == sorted(_options_of_the_plugin(pytestconfig))
 
 
-def test_options_that_pages_name_exist() -> None:
+def test_options_that_pages_name_exist(pytestconfig: pytest.Config) -> None:
     """Every option in the pages, and in the README, is one of the command line, of the plugin, or of pytest."""
-    plugin = (ROOT / "specverify" / "plugin.py").read_text(encoding="utf-8")
-    known = FOREIGN | set(re.findall(r"--specverify-[a-z-]+", plugin)) | set(_options_of_the_command_line())
+    known = FOREIGN | _options_of_the_plugin(pytestconfig) | set(_options_of_the_command_line())
     for page in [ROOT / "README.md", *DOCS.glob("*.md")]:
         named = re.findall(r"(?<![\w-])--[a-z][\w-]*\w", page.read_text(encoding="utf-8"))
         assert set(named) <= known | {"--specverify"}, page.name
+
+
+def _options_of_the_plugin(config: pytest.Config) -> set[str]:
+    return {f"--{name.replace('_', '-')}" for name in vars(config.option) if name.startswith("specverify_")}
 
 
 def _options_of_the_command_line() -> Iterator[str]:
