@@ -148,17 +148,26 @@ def truncated_sampler(draft_model: Any, target_model: Any, num_draft_tokens: Arr
     rng = np.random.default_rng(seed)
     batch, length = len(num_draft_tokens), int(num_draft_tokens.max(initial=0))
     tokens = np.zeros((batch, length), dtype=np.int64)
-    width = target_model(tokens[:, :0]).shape[1]
-    draft, target = np.empty((batch, length, width)), np.empty((batch, length + 1, width))
+    laws, stop, going = [], np.zeros(batch, dtype=np.int64), np.ones(batch, dtype=np.bool_)
     for i in range(length):
         q = np.asarray(draft_model(tokens[:, :i])) * 2
         np.exp(q, out=q)
         q[q < 0.2 * q.max(axis=1, keepdims=True)] = 0.0
-        np.divide(q, q.sum(axis=1, keepdims=True), out=draft[:, i])
-        tokens[:, i] = draw(draft[:, i], rng.random(batch))
+        q /= q.sum(axis=1, keepdims=True)
+        tokens[:, i] = draw(q, rng.random(batch))
+        laws.append(q)
+    rows, weights = np.arange(batch), np.empty((batch, target_model.vocab_size))
     for i in range(length + 1):
-        np.exp(target_model(tokens[:, :i]), out=target[:, i])
-    return tokens, *token_sampler().function(tokens, draft, target, int(rng.integers(2**31)))
+        scores = np.asarray(target_model(tokens[:, :i]))
+        if i < length:
+            x = tokens[:, i]
+            accepted = rng.random(batch) < ratio(np.exp(scores[rows, x]), laws[i][rows, x])
+            refused = np.flatnonzero(going & ~accepted)
+            going &= accepted
+            stop += going
+            weights[refused] = positive_part(np.exp(scores[refused]), laws[i][refused])
+    weights[going] = np.exp(scores[going])
+    return tokens, stop, draw(weights, rng.random(batch))
 
 
 @verifier(name="N5", readonly=True)
@@ -229,10 +238,9 @@ def logits_sampler(draft_tokens: Array, draft_logits: Array, target_logits: Arra
 
 
 def _softmax(logits: Array) -> Array:
-    laws = np.asarray(logits - logits.max(axis=2, keepdims=True))
-    np.exp(laws, out=laws)
-    laws /= laws.sum(axis=2, keepdims=True)
-    return laws
+    one = logits[:1] if logits.strides[0] == 0 else logits  # rows that are one in memory need one law
+    laws = np.exp(one - one.max(axis=2, keepdims=True))
+    return np.broadcast_to(laws / laws.sum(axis=2, keepdims=True), logits.shape)
 
 
 @verifier(name="lists", rule="token", max_batch=1, readonly=True)
