@@ -7,7 +7,7 @@ when one of them is first asked for.
 from typing import TYPE_CHECKING
 
 from .cells import CellPoints, CellProof, Kernel, cell_points, cell_proof
-from .cpu import verify_block, verify_token
+from .cpu import verify_block, verify_token, verify_token_seeded
 from .law import (
     Model,
     Outcome,
@@ -95,6 +95,7 @@ __all__ = [
     "verify_rrs",
     "verify_target_only",
     "verify_token",
+    "verify_token_seeded",
 ]
 
 _ON_TORCH = ("verify_block_torch", "verify_token_torch")

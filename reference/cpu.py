@@ -5,14 +5,16 @@ Here is what depends on the rule: which drafted tokens are accepted, and from wh
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .draw import UNIT, Doubles, Floats, Ints, Weights, draw, masses
+from .philox import philox_draws
 from .refusals import demand_shapes, no_mass, outside
 
-__all__ = ["verify_block", "verify_token"]
+__all__ = ["verify_block", "verify_token", "verify_token_seeded"]
 
 
 def verify_token(
@@ -45,9 +47,44 @@ def verify_token(
     (array([0]), array([1]))
     """
     drafted = _drafted(draft_tokens, draft_probs, target_probs, accept, final, num_draft_tokens)
-    passed = (np.asarray(accept, np.float64) * drafted.q < drafted.p) & drafted.own
-    num_accepted = np.logical_and.accumulate(passed, axis=1).sum(axis=1)
-    return num_accepted, _emit(draft_probs, target_probs, final, num_accepted, drafted.lengths, None)
+    num_accepted = _accepted(drafted, accept)
+    return num_accepted, _emit(draft_probs, target_probs, _bits(final), num_accepted, drafted.lengths, None)
+
+
+def verify_token_seeded(
+    draft_tokens: Ints,
+    draft_probs: Floats,
+    target_probs: Floats,
+    seed: int,
+    first_trial: int = 0,
+    num_draft_tokens: Ints | None = None,
+) -> tuple[Ints, Ints]:
+    """Verify every row by the token rule with the words of ``philox``: the same seed and trial give the same tokens.
+
+    Args:
+        draft_tokens: as for ``verify_token``, and so ``draft_probs``, ``target_probs`` and ``num_draft_tokens``.
+        draft_probs: see there.
+        target_probs: see there.
+        seed: in [0, 2**64).
+        first_trial: trial of row 0; row k is trial ``first_trial + k``, whatever the batch is.
+        num_draft_tokens: see there.
+
+    Returns:
+        num_accepted int64 [B] and next_token int64 [B].
+
+    Raises:
+        ValueError: as ``verify_token`` does, or the seed or a trial is no number of 64 bits.
+
+    >>> p, q = np.array([[[0.6, 0.4], [0.6, 0.4]]] * 3), np.array([[[0.8, 0.2]]] * 3)
+    >>> verify_token_seeded(np.array([[0], [0], [1]]), q, p, seed=5)
+    (array([0, 1, 1]), array([1, 1, 0]))
+    """
+    size, gamma = draft_tokens.shape
+    accept, bits = philox_draws(seed, size, gamma, first_trial)
+    drafted = _drafted(draft_tokens, draft_probs, target_probs, accept, bits[:, 0], num_draft_tokens)
+    num_accepted = _accepted(drafted, accept)
+    drawn = bits[np.arange(len(bits)), num_accepted]
+    return num_accepted, _emit(draft_probs, target_probs, drawn, num_accepted, drafted.lengths, None)
 
 
 def verify_block(
@@ -67,7 +104,7 @@ def verify_block(
     passed = (accept < _survival(draft_probs, target_probs, w, drafted.lengths)) & drafted.own
     num_accepted = (passed * np.arange(1, passed.shape[1] + 1)).max(axis=1, initial=0)
     kept = w[np.arange(len(w)), num_accepted]
-    return num_accepted, _emit(draft_probs, target_probs, final, num_accepted, drafted.lengths, kept)
+    return num_accepted, _emit(draft_probs, target_probs, _bits(final), num_accepted, drafted.lengths, kept)
 
 
 @dataclass(frozen=True)
@@ -88,14 +125,13 @@ def _drafted(
     draft_probs: Floats,
     target_probs: Floats,
     accept: Floats,
-    final: Floats,
+    final: npt.NDArray[Any],
     num_draft_tokens: Ints | None,
 ) -> _Drafted:
     lengths = np.full(*draft_tokens.shape) if num_draft_tokens is None else np.asarray(num_draft_tokens, np.int64)
     size, gamma, vocab = demand_shapes(draft_tokens, draft_probs, target_probs, accept, final, lengths)
     own = np.arange(gamma) < lengths[:, None]
     _demand("num_draft_tokens", (lengths >= 0) & (lengths <= gamma), f"0 .. {gamma}")
-    _demand("final", (final >= 0) & (final < 1), "[0, 1)")
     _demand("draft_tokens", ((draft_tokens >= 0) & (draft_tokens < vocab)) | ~own, f"[0, {vocab})")
     rows, positions = np.arange(size)[:, None], np.arange(gamma)
     tokens = np.where(own, draft_tokens, 0)
@@ -132,11 +168,26 @@ def _survival(draft_probs: Floats, target_probs: Floats, w: Doubles, lengths: In
     return h
 
 
+def _accepted(drafted: _Drafted, accept: Floats) -> Ints:
+    passed = (np.asarray(accept, np.float64) * drafted.q < drafted.p) & drafted.own
+    num_accepted: Ints = np.logical_and.accumulate(passed, axis=1).sum(axis=1)
+    return num_accepted
+
+
+def _bits(final: Floats) -> npt.NDArray[np.uint64]:
+    _demand("final", (final >= 0) & (final < 1), "[0, 1)")
+    return np.ldexp(final.astype(np.float64), 64).astype(np.uint64)
+
+
 def _emit(
-    draft_probs: Floats, target_probs: Floats, final: Floats, num_accepted: Ints, lengths: Ints, kept: Doubles | None
+    draft_probs: Floats,
+    target_probs: Floats,
+    bits: npt.NDArray[np.uint64],
+    num_accepted: Ints,
+    lengths: Ints,
+    kept: Doubles | None,
 ) -> Ints:
     """Draw from (kept p - q)+ after a rejection, from p after none or where that residual is empty."""
-    bits = np.ldexp(final.astype(np.float64), 64).astype(np.uint64)
     next_token = np.empty(len(bits), np.int64)
     rejected = np.flatnonzero(num_accepted < lengths)
     scale = None if kept is None else kept[rejected]

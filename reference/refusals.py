@@ -2,7 +2,7 @@
 
 from typing import Any
 
-__all__ = ["demand_shapes", "no_mass", "outside", "unfit"]
+__all__ = ["demand_shapes", "no_mass", "outside", "seed_outside", "unfit"]
 
 
 def demand_shapes(
@@ -31,3 +31,8 @@ def unfit(row: int) -> ValueError:
 def no_mass(row: int) -> ValueError:
     """Return the error for a target row without a token to give."""
     return ValueError(f"expected a target row with mass to draw from in row {row}, got zeros: pass probabilities")
+
+
+def seed_outside(what: str, value: int) -> ValueError:
+    """Return the error for a seed or a trial that is no number of 64 bits."""
+    return ValueError(f"expected {what} in 0 .. 2**64 - 1, got {value}: take smaller numbers, none below 0")

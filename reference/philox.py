@@ -1,0 +1,122 @@
+"""One stream of random words for all back ends: a word depends on seed, trial, position and purpose alone.
+
+Philox4x32 with 10 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). The key is the seed,
+the counter is (trial, low and high word; position; purpose). Of the four words of a position, two make the uniform of
+its acceptance test and two the bits that draw the emitted token, if that position is the emitting one.
+"""
+
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .refusals import seed_outside
+
+__all__ = ["DRAFTING", "VERIFICATION", "Words", "philox4x32", "philox_draws"]
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+"""Words of 32 bits, each in the low half of a uint64, where products of two words fit."""
+
+VERIFICATION: Final = 0
+"""Purpose of the words that a verification reads."""
+DRAFTING: Final = 1
+"""Purpose of the words that drafts are drawn with."""
+
+ROUNDS: Final = 10
+MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)
+WEYL: Final = (0x9E3779B9, 0xBB67AE85)
+LOW: Final = 2**32 - 1
+
+_HALF, _LOW = np.uint64(32), np.uint64(LOW)
+_STEPS = np.arange(ROUNDS, dtype=np.uint64)[:, None] * np.array(WEYL, np.uint64)
+_CHUNK = 2**14  # counters at a time, so that what is worked on stays in cache
+
+
+def philox4x32(counter: tuple[Words, Words, Words, Words], seed: int) -> tuple[Words, Words, Words, Words]:
+    """Give the four words of each counter.
+
+    Args:
+        counter: four arrays of words of one shape, or of shapes that broadcast.
+        seed: the key, in [0, 2**64).
+
+    Returns:
+        Four arrays of words, of that shape.
+
+    Raises:
+        ValueError: the seed is out of range.
+
+    Example:
+        >>> zero = np.zeros(1, np.uint64)
+        >>> [f"{int(word[0]):08x}" for word in philox4x32((zero, zero, zero, zero), 0)]
+        ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
+    """
+    shape = np.broadcast_shapes(*(words.shape for words in counter))
+    even, odd = np.empty((2, 2, *shape), np.uint64)
+    even[0], odd[0], even[1], odd[1] = counter
+    _rounds(even, odd, _key(seed))
+    return even[0], odd[0], even[1], odd[1]
+
+
+def _rounds(even: Words, odd: Words, key: tuple[int, int]) -> None:
+    """Turn the counters into their words: (c0, c2) and (c1, c3) are worked on in pairs, [2, ...], and in place."""
+    pair = (2,) + (1,) * (even.ndim - 1)
+    multipliers = np.array(MULTIPLIERS, np.uint64).reshape(pair)
+    keys = np.array(key, np.uint64) + _STEPS & _LOW
+    product = np.empty_like(even)
+    crossed = product[::-1]
+    for k in keys.reshape(ROUNDS, *pair):
+        np.multiply(even, multipliers, out=product)
+        np.right_shift(crossed, _HALF, out=even)
+        np.bitwise_xor(even, odd, out=even)
+        np.bitwise_xor(even, k, out=even)
+        np.bitwise_and(crossed, _LOW, out=odd)
+
+
+def philox_draws(
+    seed: int, size: int, num_draft_tokens: int, first_trial: int = 0
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint64]]:
+    """Draw what the verification of a batch reads; row k is trial ``first_trial + k``, whatever the batch is.
+
+    Args:
+        seed: in [0, 2**64).
+        size: number B of rows.
+        num_draft_tokens: number G of drafted tokens.
+        first_trial: trial of row 0, at least 0; trials stay below 2**64.
+
+    Returns:
+        float64 [B, G], uniforms in [0, 1) on the grid of 2**-53, one for each acceptance test; and uint64 [B, G + 1],
+        64 bits for each position that the emitted token may stand at.
+
+    Raises:
+        ValueError: the seed or a trial is out of range.
+
+    Example:
+        >>> accept, bits = philox_draws(7, 3, 2)
+        >>> later = philox_draws(7, 1, 2, first_trial=2)
+        >>> bool((accept[2] == later[0]).all()), bool((bits[2] == later[1]).all())
+        (True, True)
+    """
+    demand_trials(first_trial, size)
+    accept = np.empty((size, num_draft_tokens + 1))
+    bits = np.empty((size, num_draft_tokens + 1), np.uint64)
+    step = max(1, _CHUNK // (num_draft_tokens + 1))
+    positions, purpose = np.arange(num_draft_tokens + 1, dtype=np.uint64), np.full(1, VERIFICATION, np.uint64)
+    for start in range(0, size, step):
+        rows = slice(start, min(start + step, size))
+        trials = (np.arange(rows.start, rows.stop, dtype=np.uint64) + np.uint64(first_trial))[:, None]
+        words = philox4x32((trials & _LOW, trials >> _HALF, positions, purpose), seed)
+        accept[rows] = ((words[0] >> np.uint64(5)) * 2.0**26 + (words[1] >> np.uint64(6))) * 2.0**-53
+        bits[rows] = words[2] << _HALF | words[3]
+    return accept[:, :num_draft_tokens], bits
+
+
+def demand_trials(first_trial: int, size: int) -> None:
+    """Raise a ValueError unless the trials of all rows are numbers of 64 bits."""
+    if not 0 <= first_trial <= 2**64 - max(size, 1):
+        raise seed_outside("the trials", first_trial)
+
+
+def _key(seed: int) -> tuple[int, int]:
+    if not 0 <= seed < 2**64:
+        raise seed_outside("seed", seed)
+    return seed & LOW, seed >> 32
