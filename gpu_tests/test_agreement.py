@@ -72,6 +72,21 @@ def test_large_vocabularies_in_large_batches_agree(device: str, rule: str, dtype
 
 
 @devices
+@dtypes
+def test_a_seed_gives_the_same_tokens_everywhere(device: str, dtype: str) -> None:
+    """The stream of random words and the tokens drawn from it are those of NumPy, also where trials need 64 bits."""
+    for seed, kind in enumerate(KINDS):
+        given = batch(kind, 64, 4, 300, dtype=dtype, seed=seed, ragged=True)
+        expected = specverify.reference.verify_token_seeded(*given[:3], seed, 2**40 - 30, given.num_draft_tokens)
+        placed = tensors(given, device, dtype)
+        kernel = specverify.reference.verify_token_seeded_torch
+        found = kernel(*placed[:3], seed, 2**40 - 30, placed.num_draft_tokens)
+        for array, tensor in zip(expected, found, strict=True):
+            assert tensor.device.type == device
+            assert np.array_equal(array, tensor.cpu().numpy())
+
+
+@devices
 @rules
 @pytest.mark.parametrize("name", ["AB4", "C3", "zeros", "disjoint", "W402", "W637"])
 def test_the_device_follows_the_rule_in_every_cell(device: str, rule: str, name: str) -> None:

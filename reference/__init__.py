@@ -1,9 +1,10 @@
 """The exact reference: rules written once, their exact laws, and fast kernels that are proved equal to them.
 
-``verify_token_torch`` and ``verify_block_torch`` are here too; they are no part of ``__all__``, and torch is imported
-when one of them is first asked for.
+The kernels that need torch or numba (``verify_token_torch``, ``verify_block_torch``, ``verify_token_seeded_torch``,
+``verify_token_fast``) are here too. They are no part of ``__all__``, and are imported when first asked for.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from .cells import CellPoints, CellProof, Kernel, cell_points, cell_proof
@@ -39,7 +40,9 @@ from .tree_law import TREE_MODES, sibling_law, tree_law, tree_round
 from .trees import TREE_RULES, TreeRule, TreeVerified, children, rrs, target_only, traversal
 
 if TYPE_CHECKING:
+    from .fast import verify_token_fast as verify_token_fast
     from .gpu import verify_block_torch as verify_block_torch
+    from .gpu import verify_token_seeded_torch as verify_token_seeded_torch
     from .gpu import verify_token_torch as verify_token_torch
 
 __all__ = [
@@ -98,20 +101,24 @@ __all__ = [
     "verify_token_seeded",
 ]
 
-_ON_TORCH = ("verify_block_torch", "verify_token_torch")
+_EXTRAS = {
+    "verify_block_torch": "gpu",
+    "verify_token_fast": "fast",
+    "verify_token_seeded_torch": "gpu",
+    "verify_token_torch": "gpu",
+}
+"""Kernels that need an extra, and where they are."""
 
 if not TYPE_CHECKING:  # a type checker would take it for any name
 
     def __getattr__(name: str) -> object:
-        """Import a kernel that needs torch on first use."""
-        if name not in _ON_TORCH:
+        """Import a kernel that needs torch or numba on first use."""
+        if name not in _EXTRAS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from . import gpu
-
-        globals().update({known: getattr(gpu, known) for known in _ON_TORCH})
+        globals()[name] = getattr(import_module(f".{_EXTRAS[name]}", __name__), name)
         return globals()[name]
 
 
 def __dir__() -> list[str]:
     """List the public names, also those not imported yet."""
-    return sorted({*globals(), *_ON_TORCH})
+    return sorted({*globals(), *_EXTRAS})

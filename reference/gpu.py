@@ -5,18 +5,18 @@ alike. Nothing waits for the device until the end: then one small tensor tells t
 and whether some row is still without a token. Only a refusal, or an empty residual, costs further waits.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from .draw import LIMIT, UNIT, block_size
+from .draw import UNIT
+from .philox_torch import philox_draws_torch
 from .refusals import demand_shapes, no_mass, outside, unfit
+from .torch_draw import TorchWeights, draw_torch, masses_torch, numbers
 
-__all__ = ["high_word", "verify_block_torch", "verify_token_torch"]
-
-_PIECE = 2**21  # weights made at a time: 16 MiB in float64, and a few times as much in all
+__all__ = ["verify_block_torch", "verify_token_seeded_torch", "verify_token_torch"]
 
 
 def verify_token_torch(
@@ -48,9 +48,43 @@ def verify_token_torch(
     (tensor([0]), tensor([1]))
     """
     batch = _drafted(draft_tokens, draft_probs, target_probs, accept, final, num_draft_tokens)
-    passed = (accept.double() * batch.q < batch.p) & batch.own
-    num_accepted = passed.cumprod(1).sum(1)
-    return num_accepted, _emit(batch, final, num_accepted, torch.ones_like(batch.lengths, dtype=torch.float64))
+    num_accepted = _accepted(batch, accept)
+    return num_accepted, _emit(batch, _bits(batch, final), num_accepted, _ones(batch))
+
+
+def verify_token_seeded_torch(
+    draft_tokens: Tensor,
+    draft_probs: Tensor,
+    target_probs: Tensor,
+    seed: int,
+    first_trial: int = 0,
+    num_draft_tokens: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Verify every row by the token rule, with the tokens that ``verify_token_seeded`` gives for the same seed.
+
+    Args:
+        draft_tokens: as for ``verify_token_torch``, and so ``draft_probs``, ``target_probs`` and ``num_draft_tokens``.
+        draft_probs: see there.
+        target_probs: see there.
+        seed: in [0, 2**64).
+        first_trial: trial of row 0; row k is trial ``first_trial + k``, whatever the batch is.
+        num_draft_tokens: see there.
+
+    Returns:
+        num_accepted int64 [B] and next_token int64 [B], on the same device.
+
+    Raises:
+        ValueError: as ``verify_token_torch`` does, or the seed or a trial is no number of 64 bits.
+
+    >>> p, q = torch.tensor([[[0.6, 0.4], [0.6, 0.4]]] * 3), torch.tensor([[[0.8, 0.2]]] * 3)
+    >>> verify_token_seeded_torch(torch.tensor([[0], [0], [1]]), q, p, seed=5)
+    (tensor([0, 1, 1]), tensor([1, 1, 0]))
+    """
+    size, gamma = draft_tokens.shape
+    accept, bits = philox_draws_torch(seed, size, gamma, first_trial, draft_tokens.device)
+    batch = _drafted(draft_tokens, draft_probs, target_probs, accept, bits[:, 0], num_draft_tokens)
+    num_accepted = _accepted(batch, accept)
+    return num_accepted, _emit(batch, bits.gather(1, num_accepted[:, None])[:, 0], num_accepted, _ones(batch))
 
 
 def verify_block_torch(
@@ -70,7 +104,7 @@ def verify_block_torch(
     passed = (accept.double() < _survival(batch, w)) & batch.own
     ends = torch.arange(1, passed.shape[1] + 1, device=passed.device)
     num_accepted = torch.nn.functional.pad(passed * ends, (1, 0)).amax(1)
-    return num_accepted, _emit(batch, final, num_accepted, w.gather(1, num_accepted[:, None])[:, 0])
+    return num_accepted, _emit(batch, _bits(batch, final), num_accepted, w.gather(1, num_accepted[:, None])[:, 0])
 
 
 @dataclass(frozen=True)
@@ -92,6 +126,11 @@ class _Batch:
         """Note what has to hold of every row, and the error for a row of which it does not."""
         self.demands.append((holds, refusal))
 
+    def weights(self, rows: Tensor, positions: Tensor, scale: Tensor, residual: Tensor) -> TorchWeights:
+        """Give the weights of rows of this batch."""
+        probs = self.target_probs, self.draft_probs
+        return TorchWeights(*probs, rows, positions, scale, residual)
+
 
 def _drafted(
     draft_tokens: Tensor,
@@ -105,23 +144,33 @@ def _drafted(
     if lengths is None:
         lengths = torch.full(draft_tokens.shape[:1], draft_tokens.shape[1], device=draft_tokens.device)
     size, gamma, vocab = demand_shapes(draft_tokens, draft_probs, target_probs, accept, final, lengths)
-    rows, positions = _numbers(final, size)[:, None], _numbers(final, gamma)
+    rows, positions = numbers(final, size)[:, None], numbers(final, gamma)
     own = positions < lengths[:, None]
     tokens = draft_tokens.clamp(0, vocab - 1)  # an index out of range would bring a CUDA device down
     p, q = (probs[rows, positions, tokens].double() * UNIT for probs in (target_probs, draft_probs))
     batch = _Batch(draft_probs, target_probs, p, q, own, lengths)
     _demand(batch, "num_draft_tokens", (lengths >= 0) & (lengths <= gamma), f"0 .. {gamma}")
-    _demand(batch, "final", (final >= 0) & (final < 1), "[0, 1)")
     _demand(batch, "draft_tokens", ((tokens == draft_tokens) | ~own).all(1), f"[0, {vocab})")
     return batch
 
 
-def _numbers(like: Tensor, count: int) -> Tensor:
-    return torch.arange(count, device=like.device)
-
-
 def _demand(batch: _Batch, what: str, holds: Tensor, domain: str) -> None:
     batch.demand(holds, lambda row: outside(what, domain, row))
+
+
+def _accepted(batch: _Batch, accept: Tensor) -> Tensor:
+    return ((accept.double() * batch.q < batch.p) & batch.own).cumprod(1).sum(1)
+
+
+def _ones(batch: _Batch) -> Tensor:
+    return torch.ones_like(batch.lengths, dtype=torch.float64)
+
+
+def _bits(batch: _Batch, final: Tensor) -> Tensor:
+    _demand(batch, "final", (final >= 0) & (final < 1), "[0, 1)")
+    u = final.double() * 2.0**32
+    high = u.long()
+    return high << 32 | ((u - high) * 2.0**32).long()
 
 
 def _joint_weights(batch: _Batch) -> Tensor:
@@ -136,9 +185,9 @@ def _survival(batch: _Batch, w: Tensor) -> Tensor:
     size, gamma = batch.own.shape
     if gamma < 2:
         return w[:, 1:]
-    rows, positions = _numbers(w, size).repeat_interleave(gamma - 1), _numbers(w, gamma)[1:].repeat(size)
+    rows, positions = numbers(w, size).repeat_interleave(gamma - 1), numbers(w, gamma)[1:].repeat(size)
     weights, read = w[:, 1:-1], batch.own[:, 1:]
-    owed, fit = _masses(_Weights(batch, rows, positions, weights.flatten(), torch.ones_like(rows, dtype=torch.bool)))
+    owed, fit = masses_torch(batch.weights(rows, positions, weights.flatten(), torch.ones_like(rows, dtype=torch.bool)))
     batch.demand((fit.view_as(read) | ~read).all(1), unfit)
     owed = owed.view_as(weights)
     failed = owed + (1 - weights)
@@ -146,18 +195,18 @@ def _survival(batch: _Batch, w: Tensor) -> Tensor:
     return torch.cat((torch.where(read, h, weights), w[:, -1:]), 1)
 
 
-def _emit(batch: _Batch, final: Tensor, num_accepted: Tensor, kept: Tensor) -> Tensor:
+def _emit(batch: _Batch, bits: Tensor, num_accepted: Tensor, kept: Tensor) -> Tensor:
     """Draw from (kept p - q)+ after a rejection, from p after none or where that residual is empty."""
     rejected = num_accepted < batch.lengths
-    rows, scale = _numbers(final, len(final)), torch.where(rejected, kept, 1.0)
-    next_token, totals, fit = _draw(_Weights(batch, rows, num_accepted, scale, rejected), final)
+    rows, scale = numbers(bits, len(bits)), torch.where(rejected, kept, 1.0)
+    next_token, totals, fit = draw_torch(batch.weights(rows, num_accepted, scale, rejected), bits)
     batch.demand(fit | ~rejected, unfit)
     batch.demand(fit | rejected, unfit)
     if not _settle(batch, totals > 0):
         empty = (rejected & (totals == 0)).nonzero()[:, 0]
         none = torch.zeros_like(empty, dtype=torch.bool)
-        plain = _Weights(batch, empty, num_accepted[empty], torch.ones_like(scale[empty]), none)
-        next_token[empty], totals[empty], fit[empty] = _draw(plain, final[empty])
+        plain = batch.weights(empty, num_accepted[empty], torch.ones_like(scale[empty]), none)
+        next_token[empty], totals[empty], fit[empty] = draw_torch(plain, bits[empty])
         batch.demand(fit, unfit)
         batch.demand(totals > 0, no_mass)
         _settle(batch, totals > 0)
@@ -171,87 +220,3 @@ def _settle(batch: _Batch, drawn: Tensor) -> bool:
         holds, refusal = batch.demands[fine.index(False)]
         raise refusal(int((~holds).nonzero()[0, 0]))
     return bool(complete)
-
-
-@dataclass(frozen=True)
-class _Weights:
-    """N rows of weights: (scale * p - q)+ where ``residual`` holds, elsewhere p itself; made piece by piece.
-
-    Row k reads ``target_probs[rows[k], positions[k]]``, likewise the draft.
-    """
-
-    batch: _Batch
-    rows: Tensor
-    positions: Tensor
-    scale: Tensor
-    residual: Tensor
-
-    def pieces(self) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Yield consecutive rows, their weights as int64 multiples of 2^-62 [n, blocks, block], and which are fit."""
-        step = max(1, _PIECE // self.batch.target_probs.shape[-1])
-        for start in range(0, len(self.rows), step):
-            part = slice(start, start + step)
-            yield part, *self._integers(part)
-
-    def _integers(self, part: slice) -> tuple[Tensor, Tensor]:
-        rows, positions, residual = self.rows[part], self.positions[part], self.residual[part, None]
-        p = self.batch.target_probs[rows, positions]
-        vocab, block = p.shape[1], block_size(p.shape[1])
-        padded = p.new_zeros((len(rows), -(-vocab // block) * block), dtype=torch.float64)
-        weights = padded[:, :vocab]
-        weights.copy_(p).mul_(self.scale[part, None])
-        gamma = self.batch.draft_probs.shape[1]
-        if gamma:
-            q = self.batch.draft_probs[rows, positions.clamp(max=gamma - 1)]
-            weights.sub_(q.masked_fill_(~residual, 0))
-            weights.clamp_(min=torch.where(residual, 0.0, -torch.inf))
-        fit = (weights.amin(1) >= 0) & (weights.sum(1) < LIMIT)
-        return padded.mul_(UNIT).long().view(len(rows), -1, block), fit
-
-
-def _draw(weights: _Weights, final: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw a token per row: tokens, totals in units of 2^-62 (0: no token), and which rows were fit to be drawn from.
-
-    The block in which the cumulated weight passes the drawn one is found first, then the token inside that block.
-    """
-    tokens, totals = torch.empty((2, len(final)), dtype=torch.int64, device=final.device)
-    fit = torch.empty_like(tokens, dtype=torch.bool)
-    for part, whole, fitting in weights.pieces():
-        cumulated = whole.sum(2).cumsum(1)
-        fit[part], totals[part] = fitting, cumulated[:, -1]
-        drawn = high_word(final[part], totals[part])[:, None]
-        first = (cumulated <= drawn).sum(1).clamp(max=whole.shape[1] - 1)[:, None]
-        inside = whole[_numbers(final, len(whole)), first[:, 0]].cumsum(1)
-        rest = drawn - (cumulated.gather(1, first) - inside[:, -1:])
-        tokens[part] = first[:, 0] * whole.shape[2] + (inside <= rest).sum(1)
-    return tokens, totals, fit
-
-
-def _masses(weights: _Weights) -> tuple[Tensor, Tensor]:
-    """Return the mass of every row, as a float64 of its exact integer total, and which rows were fit."""
-    totals, fit = torch.empty_like(weights.rows), torch.empty_like(weights.residual)
-    for part, whole, fitting in weights.pieces():
-        fit[part], totals[part] = fitting, whole.sum((1, 2))
-    return totals.double() / UNIT, fit
-
-
-def high_word(final: Tensor, totals: Tensor) -> Tensor:
-    """Return floor(floor(final * 2^64) * totals / 2^64), the weight that a uniform draws.
-
-    Args:
-        final: float64 or float32 [B], in [0, 1).
-        totals: int64 [B], in [0, 2^63).
-
-    Returns:
-        int64 [B]. Products of int64 wrap: only their bits count.
-
-    Example:
-        >>> high_word(torch.tensor([0.5]), torch.tensor([7])).tolist()
-        [3]
-    """
-    low = 2**32 - 1
-    u = final.double() * 2.0**32
-    uh, th, tl = u.long(), totals >> 32, totals & low
-    ul = ((u - uh) * 2.0**32).long()
-    middle = (ul * tl >> 32 & low) + (uh * tl & low) + (ul * th & low)
-    return uh * th + (uh * tl >> 32 & low) + (ul * th >> 32) + (middle >> 32)

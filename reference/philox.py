@@ -53,7 +53,7 @@ def philox4x32(counter: tuple[Words, Words, Words, Words], seed: int) -> tuple[W
     shape = np.broadcast_shapes(*(words.shape for words in counter))
     even, odd = np.empty((2, 2, *shape), np.uint64)
     even[0], odd[0], even[1], odd[1] = counter
-    _rounds(even, odd, _key(seed))
+    _rounds(even, odd, key_words(seed))
     return even[0], odd[0], even[1], odd[1]
 
 
@@ -116,7 +116,8 @@ def demand_trials(first_trial: int, size: int) -> None:
         raise seed_outside("the trials", first_trial)
 
 
-def _key(seed: int) -> tuple[int, int]:
+def key_words(seed: int) -> tuple[int, int]:
+    """Give the low and the high word of a seed, or raise a ValueError unless it has 64 bits."""
     if not 0 <= seed < 2**64:
         raise seed_outside("seed", seed)
     return seed & LOW, seed >> 32

@@ -25,6 +25,10 @@ BUILT_IN = {
         "specverify.adapters.trees:reference_target_only",
         "tree rule target_only, the exact NumPy kernel",
     ),
+    "reference-fast": (
+        "specverify.adapters.fast_reference:reference_fast",
+        "token rule, the exact kernel compiled by numba (extra: fast)",
+    ),
     "reference-torch": (
         "specverify.adapters.torch_reference:reference_torch",
         "token rule, the exact kernel on torch tensors (extra: torch)",
@@ -42,6 +46,7 @@ BUILT_IN = {
 """Name to where it is written and what it is. These names come before entry points of the same name."""
 
 NEEDS = {
+    "reference-fast": ("numba",),
     "reference-torch": ("torch",),
     "reference-torch-block": ("torch",),
     "transformers": ("torch", "transformers"),
