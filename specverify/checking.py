@@ -35,6 +35,7 @@ def check(
     timeout: float | None = None,
     target: str | None = None,
     stop_early: bool = True,
+    workers: int = 1,
     progress: Callable[[Progress], None] | None = None,
 ) -> Report:
     """Decide whether a sampler follows its target, and the rule that it declares.
@@ -57,6 +58,8 @@ def check(
         target: What names the sampler on the command line, for the line that reproduces a failure.
         stop_early: End as soon as a fault is proved. Without it every case is run to its planned rows, and each check
             is decided alone by its share of alpha, so that what is decided of one says nothing of another.
+        workers: Processes that share the work, one thread each; the counts are the same for any number. In a GPU's or a
+            model's case each of them holds the sampler anew.
         progress: Called with a Progress after every case of every look.
 
     Returns:
@@ -90,6 +93,7 @@ def check(
                 timeout=timeout,
                 target=target,
                 stop_early=stop_early,
+                workers=workers,
             )
         )
         run.execute(progress)

@@ -106,6 +106,7 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--time-limit", type=float, metavar="S", help="after so many seconds, end as inconclusive")
     parser.add_argument("--timeout", type=float, metavar="S", help="fail a call that hangs so long or ends its process")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes that share the work; same counts (1)")
     parser.add_argument("-v", "--verbose", action="store_true", help="show every check, not the failed ones alone")
 
 

@@ -58,7 +58,7 @@ def _sum(parts: Iterable[tuple[float, float]]) -> float:
 
 def _checks(plan: Plan) -> Combined:
     """Give the logs of the means over all probes; known failures, and probes of another scope, count as zero."""
-    probes = [pair for run in (*plan.stage, *plan.runs) for pair in zip(run.probes, run.counts, strict=True)]
+    probes = [pair for run in (*plan.stage, *plan.runs) for pair in zip(run.probes, run.seen.counts, strict=True)]
     counted = [(probe.check, log_e(counts, probe.probs)) for probe, counts in probes if not _known(plan, probe)]
     shares = [(1 / len(probes), value) for _, value in counted]
     lossless = [(1 / len(probes), value) for check, value in counted if CATALOGUE[check].scope == "lossless"]
@@ -77,14 +77,14 @@ def _faults(plan: Plan, *, by_outcome: bool) -> float:
 def _score(run: CaseRun, found: Alternatives, *, by_outcome: bool) -> FloatArray:
     if by_outcome and found.outcome is not None:
         return score(found.outcome, run.count_of("SV-RUL-001"))
-    counts = run.first_tokens if found.output_probe is None else run.count_of("SV-JNT-001")
+    counts = run.seen.first_tokens if found.output_probe is None else run.count_of("SV-JNT-001")
     return score(found.output, counts)
 
 
 def _directions(plan: Plan) -> float:
-    scores = [score(found.directions, run.first_tokens) for run, found in _seen(plan)]
+    scores = [score(found.directions, run.seen.first_tokens) for run, found in _seen(plan)]
     return mean_log_e(np.sum(scores, axis=0)) if scores else -math.inf
 
 
 def _seen(plan: Plan) -> Iterable[tuple[CaseRun, Alternatives]]:
-    return ((run, alternatives(run.case_probes, plan.faults)) for run in plan.runs if run.rows)
+    return ((run, alternatives(run.case_probes, plan.faults)) for run in plan.runs if run.seen.rows)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SURE: Final = 0.9999
 _ALPHA: Final = 1e-6
 _PLAN: Final = ("target", "profile", "alpha", "only", "require", "samples")
+_RUN: Final = ("target_tv", "seed", "time_limit", "timeout", "workers")
 _POWER_COLUMNS: Final = ("case", "n", "cells", "total variation")
 
 
@@ -53,7 +54,10 @@ def _check(arguments: argparse.Namespace) -> int:
         with ProgressBar(stderr) as progress:
             report = check(
                 sampler,
-                **{**settings.options, **_given(arguments, (*_PLAN, "target_tv", "seed", "time_limit", "timeout"))},
+                **{
+                    **settings.options,
+                    **_given(arguments, (*_PLAN, *_RUN)),
+                },
                 known_failures=settings.known_of(*names),
                 progress=progress,
             )

@@ -25,6 +25,7 @@ OPTIONS: Final[Mapping[str, type]] = {
     "samples": int,
     "target_tv": float,
     "timeout": float,
+    "workers": int,
 }
 """Options of a run that can be set in a file, with their types; all doors call them by these names."""
 

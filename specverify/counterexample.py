@@ -94,12 +94,13 @@ def _first_token(judgement: Judgement, run: CaseRun) -> Pairs:
 def _first_draft(judgement: Judgement, run: CaseRun) -> Pairs:
     """Compare acceptance and replacement of the first draft with those of the asserted rule."""
     law = None if judgement.plan.rule is None else run.case_probes.law(judgement.rules[judgement.plan.rule])
-    if law is None or not len(run.outcomes) or not run.tally.tested[:1].any():
+    if law is None or not len(run.seen.outcomes) or not run.seen.tally.tested[:1].any():
         return {}
     drafted = law.view.trace.num_draft_tokens > 0
     accepted = law.weights[drafted & (law.view.trace.num_accepted > 0)].sum() / law.weights[drafted].sum()
-    rate = (float(run.tally.accepted[0] / run.tally.tested[0]), float(accepted))
-    seen, due = (_replacement(run, w) for w in (run.outcomes.astype(np.float64), run.case_probes.outcome_probs(law)))
+    rate = (float(run.seen.tally.accepted[0] / run.seen.tally.tested[0]), float(accepted))
+    seen = _replacement(run, run.seen.outcomes.astype(np.float64))
+    due = _replacement(run, run.case_probes.outcome_probs(law))
     tokens = sorted(seen.keys() | due.keys())
     found: Pairs = {"acceptance rate": {"first draft": rate}}
     if tokens:

@@ -137,7 +137,7 @@ def _seen(judgement: Judgement, run: CaseRun) -> _Seen:
     if joint is not None and verifier.drafts and verifier.rule is None:
         counts = run.count_of("SV-JNT-001")
         return _Seen(run, counts, lambda law: joint.mass(completed(run.case, law)), joint.labels.__getitem__)
-    return _Seen(run, run.outcomes, probes.outcome_probs, probes.outcome_label)
+    return _Seen(run, run.seen.outcomes, probes.outcome_probs, probes.outcome_label)
 
 
 def _hypotheses(judgement: Judgement, seen: Sequence[_Seen], correct: Sequence[FloatArray]) -> list[_Hypothesis]:
@@ -185,8 +185,8 @@ def _beyond_outcomes(judgement: Judgement, names: tuple[str, ...]) -> dict[str, 
     """Give the log likelihood ratios against the correct law on the cases whose first tokens alone are counted."""
     if judgement.plan.verifier.tree:  # the laws of its faults are known where whole outcomes are
         return {}
-    runs = [run for run in judgement.plan.runs if run.rows and run not in judgement.counted]
-    scores = [score(alternatives(run.case_probes, names).output, run.first_tokens) for run in runs]
+    runs = [run for run in judgement.plan.runs if run.seen.rows and run not in judgement.counted]
+    scores = [score(alternatives(run.case_probes, names).output, run.seen.first_tokens) for run in runs]
     return dict(zip(names, np.sum(scores, axis=0).tolist(), strict=True)) if scores else {}
 
 
@@ -312,7 +312,7 @@ def _beyond_laws(judgement: Judgement, *where: str) -> list[Candidate]:
 
 def _global_draws(judgement: Judgement) -> str:
     """Say that a sampler draws from a global generator and not from what it asked for; empty where none does."""
-    warned = [*judgement.run.warnings, *(text for run in judgement.run.runs for text in run.warnings)]
+    warned = [*judgement.run.warnings, *(text for run in judgement.run.runs for text in run.seen.warnings)]
     moved = next((text for text in warned if GLOBAL in text), "")
     return moved and f"{moved}: so the seed does not decide what it returns. Draw from what is handed over"
 

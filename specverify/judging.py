@@ -120,7 +120,7 @@ class Judgement:
         self.results = [
             self._judged(case, probe, counts)
             for case in run.runs
-            for probe, counts in zip(case.probes, case.counts, strict=True)
+            for probe, counts in zip(case.probes, case.seen.counts, strict=True)
         ]
 
     def _judged(self, case: CaseRun, probe: Probe, counts: IntArray) -> ProbeResult:
@@ -245,8 +245,9 @@ class Judgement:
         if all(self.statuses[check][0] == "not_applicable" for check in asked):
             return ["no check ran"]
         doubts = [] if self.run.complete else [self._cut_short]
-        drafted = [case for case in self.run.runs if case.rows and case.case.num_draft_tokens]  # a bonus may be skipped
-        silent = [case.name for case in drafted if not case.tally.emitted]
+        # without drafts there is only a bonus, which may be skipped
+        drafted = [case for case in self.run.runs if case.seen.rows and case.case.num_draft_tokens]
+        silent = [case.name for case in drafted if not case.seen.tally.emitted]
         if silent:
             doubts.append(f"no token was emitted on case {silent[0]}, so nothing of the sampler's was tested")
         undecided = [(c, why) for c, why in self.run.undecided.items() if self.options.selects(c)]
@@ -262,13 +263,13 @@ class Judgement:
         """Name events that a sampler of the declared rule must have shown by now."""
         for case in self.run.runs:
             law = None if self.plan.rule is None else case.case_probes.law(self.rules[self.plan.rule])
-            if law is not None and case.rows:
+            if law is not None and case.seen.rows:
                 stopped = law.view.trace.rejected
                 for event, due, seen in (
-                    ("rejection", law.weights[stopped].sum(), case.tally.stopped),
-                    ("full acceptance", law.weights[~stopped].sum(), case.rows - case.tally.stopped),
+                    ("rejection", law.weights[stopped].sum(), case.seen.tally.stopped),
+                    ("full acceptance", law.weights[~stopped].sum(), case.seen.rows - case.seen.tally.stopped),
                 ):
-                    least = required_count(case.rows, min(1.0, float(due)), miss=min(UNSEEN, self.plan.share))
+                    least = required_count(case.seen.rows, min(1.0, float(due)), miss=min(UNSEEN, self.plan.share))
                     if seen < least:
                         yield f"case {case.name} saw {seen:,} rows of {event}, where a correct sampler shows {least:,}"
 
@@ -310,10 +311,10 @@ class Judgement:
     @cached_property
     def counted(self) -> list[CaseRun]:
         """List the cases whose whole outcomes were counted."""
-        return [case for case in self.plan.runs if len(case.outcomes) and case.outcomes.any()]
+        return [case for case in self.plan.runs if len(case.seen.outcomes) and case.seen.outcomes.any()]
 
     def contradicts(self, rule: Rule | TreeRule) -> bool:
         """Say whether the outcomes contradict the law of a rule, at any stopping time, by the mean of its e-values."""
         probes = [(case, case.case_probes.outcome_probe(rule)) for case in self.counted]
-        terms = [log_e(probe.recount(case.outcomes), probe.probs) for case, probe in probes if probe is not None]
+        terms = [log_e(probe.recount(case.seen.outcomes), probe.probs) for case, probe in probes if probe is not None]
         return bool(terms) and mean_log_e(terms) >= math.log(2 * len(self.rules) / self.options.alpha)

@@ -29,20 +29,20 @@ def acceptance(runs: list[CaseRun]) -> dict[str, Any] | None:
     Returns:
         The "acceptance" part of the report document; None where no draft was tested, and for trees.
     """
-    tested = sum(int(run.tally.tested.sum()) for run in runs)
+    tested = sum(int(run.seen.tally.tested.sum()) for run in runs)
     if not tested or any(run.case.tree is not None for run in runs):  # one draft per position is what it measures
         return None
-    accepted = sum(int(run.tally.accepted.sum()) for run in runs)
-    rows = sum(run.rows for run in runs)
-    deepest = max(len(run.tally.accepted) for run in runs)
-    overlap = min(1.0, sum(float(run.tally.overlap.sum()) for run in runs) / tested)
+    accepted = sum(int(run.seen.tally.accepted.sum()) for run in runs)
+    rows = sum(run.seen.rows for run in runs)
+    deepest = max(len(run.seen.tally.accepted) for run in runs)
+    overlap = min(1.0, sum(float(run.seen.tally.overlap.sum()) for run in runs) / tested)
     return {
         "tested": tested,
         "accepted": accepted,
         "mean_overlap": overlap,
         "by_position": [_tail(runs, position) for position in range(deepest)],
         "positions": [_position(runs, position) for position in range(deepest)],
-        "expected_tokens_per_call": sum(run.tally.emitted for run in runs) / rows,
+        "expected_tokens_per_call": sum(run.seen.tally.emitted for run in runs) / rows,
         **_headroom(runs),
         "speedup_model": [_modelled(overlap, cost) for cost in DRAFT_COSTS],
     }
@@ -125,7 +125,7 @@ def one_position_bound(target: Row, draft: Row, drafts: int) -> float:
 
 def _position(runs: list[CaseRun], position: int) -> dict[str, Any]:
     """Count what was tested and accepted at one position; the overlap is the mean over what was tested there."""
-    tallies = [run.tally for run in runs if len(run.tally.tested) > position]
+    tallies = [run.seen.tally for run in runs if len(run.seen.tally.tested) > position]
     tested = sum(int(tally.tested[position]) for tally in tallies)
     overlap = min(1.0, sum(float(tally.overlap[position]) for tally in tallies) / max(1, tested))
     accepted = sum(int(tally.accepted[position]) for tally in tallies)
@@ -138,8 +138,8 @@ def _modelled(overlap: float, cost: float) -> dict[str, Any]:
 
 
 def _tail(runs: list[CaseRun], position: int) -> float:
-    reaching = [run for run in runs if len(run.tally.accepted) > position]
-    return sum(int(run.tally.accepted[position]) for run in reaching) / max(1, sum(run.rows for run in reaching))
+    reaching = [run.seen for run in runs if len(run.seen.tally.accepted) > position]
+    return sum(int(seen.tally.accepted[position]) for seen in reaching) / max(1, sum(seen.rows for seen in reaching))
 
 
 def _headroom(runs: list[CaseRun]) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def _headroom(runs: list[CaseRun]) -> dict[str, Any]:
     return {
         "headroom": {name: float(expected_tokens(law)) for name, law in laws.items()},
         "headroom_case": run.name,
-        "headroom_observed": run.tally.emitted / run.rows if run.rows else None,
+        "headroom_observed": run.seen.tally.emitted / run.seen.rows if run.seen.rows else None,
         "headroom_bounds": {
             "full_joint": full_joint_bound(case),
             "one_draft": one_position_bound(*root, 1),

@@ -22,6 +22,7 @@ MISS = 0.1
 """Probability beta of missing an error of the stated detectable size."""
 
 MAX_SEED = 2**63
+MAX_WORKERS = 256
 MAX_SAMPLES = 10**9
 MIN_ALPHA = 1e-300  # whose shares a float can hold
 ALWAYS = ("SV-STR-001", "SV-ALL-001", "SV-ALL-002")
@@ -45,6 +46,7 @@ class Options:
         timeout: Seconds that one call may take, or None.
         target: What names the sampler on the command line, or None.
         stop_early: Whether a proof of a fault ends the run; else each check is decided alone at its planned n.
+        workers: Processes that share the work.
     """
 
     profile: str
@@ -59,6 +61,7 @@ class Options:
     timeout: float | None
     target: str | None
     stop_early: bool
+    workers: int
 
     @classmethod
     def checked(
@@ -77,6 +80,7 @@ class Options:
         timeout: float | None = None,
         target: str | None = None,
         stop_early: bool = True,
+        workers: int = 1,
     ) -> Options:
         """Fill in the defaults and refuse what makes no sense; without a verifier, as for one that declares no rule.
 
@@ -101,6 +105,7 @@ class Options:
             timeout=_seconds("timeout", timeout),
             target=target,
             stop_early=stop_early,
+            workers=integer("workers", workers, 1, MAX_WORKERS),
         )
 
     def selects(self, check: str) -> bool:

@@ -148,9 +148,9 @@ def plan(sampler: Callable[..., Any], *, cases: Sequence[Case] | None = None, **
         [CaseRun(case, verifier, rule, tau, chosen.seed, chosen.selects, _caller(worker)) for case in cases]
         for cases in (planned, _stage(verifier) if dependence else [])
     )
-    if asked <= set(CATALOGUE) - _HARD and not any(run.counts for run in runs):
+    if asked <= set(CATALOGUE) - _HARD and not any(run.seen.counts for run in runs):
         runs = []  # nothing that was asked for would be tested
-    tests = sum(len(run.counts) for run in (*runs, *stage)) + len(stage) * len(dependence)
+    tests = sum(len(run.seen.counts) for run in (*runs, *stage)) + len(stage) * len(dependence)
     return Plan(verifier, chosen, runs, stage, max(1, tests), _compared(verifier, chosen), worker, cases is not None)
 
 

@@ -35,6 +35,7 @@ _OPTIONS: dict[str, dict[str, object]] = {
         "help": "detectable total variation needed (the profile's)",
     },
     "timeout": {"type": float, "metavar": "S", "help": "fail a call that hangs so long or ends its process"},
+    "workers": {"type": int, "metavar": "N", "help": "processes that share the work of each run (1)"},
     "known_failures": {
         "metavar": "FILE",
         "help": "TOML of tolerated failures: reasons by check, or a table of them by sampler",

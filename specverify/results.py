@@ -123,7 +123,7 @@ def _check(judgement: Judgement, check: str) -> dict[str, Any]:
         violations = judgement.violations_of(check)
         entry["worst_case"] = violations[0].case if violations else None
         one = violations[0].case if violations and check != "SV-STR-001" else None
-        shown = [run.rows for run in judgement.run.runs if one in (None, run.name)]
+        shown = [run.seen.rows for run in judgement.run.runs if one in (None, run.name)]
         entry["n"] = 0 if check == "SV-RPL-001" else sum(shown)
     return entry
 
@@ -293,15 +293,15 @@ def _environment() -> dict[str, Any]:
 def _timing(run: Run) -> dict[str, Any]:
     return {
         "total_s": time.monotonic() - run.started,
-        "sampler_s": sum(case.seconds for case in run.runs),
-        "calls": sum(case.calls for case in run.runs),
-        "rows": sum(case.rows for case in run.runs),
+        "sampler_s": sum(case.seen.seconds for case in run.runs),
+        "calls": sum(case.seen.calls for case in run.runs),
+        "rows": sum(case.seen.rows for case in run.runs),
     }
 
 
 def _warnings(judgement: Judgement) -> list[str]:
     doubts = judgement.doubts if judgement.verdict == "inconclusive" else []
-    seen = (text for run in judgement.run.runs for text in run.warnings)
+    seen = (text for run in judgement.run.runs for text in run.seen.warnings)
     return [*doubts, *judgement.run.warnings, *dict.fromkeys(seen)]
 
 

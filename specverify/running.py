@@ -1,14 +1,14 @@
 """One case is run in units whose randomness follows from their place alone, so that counts never depend on timing.
 
-A unit is one look's worth of rows of one case, cut into blocks; each block has its own stream, from which the kit draws
-the drafts, a seed for every call, and the completions. Counts are the only state.
+A unit is a block of the rows that one case is due at one look. It has its own stream, from which the kit draws the
+drafts, a seed for every call, and the completions; so it may be carried out anywhere, and gives the same counts there.
 """
 
 from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,13 +19,13 @@ from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.handing import Handed
 from specverify.hard import HardChecks, Violation
-from specverify.probes import case_probes
+from specverify.probes import Probe, case_probes
 from specverify.reading import OutputFault
 from specverify.sampling import CaseSampler
 from specverify.schedule import Planned
 from specverify.trace import Trace
 
-__all__ = ["CaseRun", "Tally"]
+__all__ = ["CaseRun", "Counted", "Tally", "Unit"]
 
 BLOCK = 2**16
 FIRST_BATCHES = (1, 2, 3, 5, 17)  # the first calls of a case are small, so that every size is seen
@@ -49,6 +49,85 @@ class Tally:
     emitted: int = 0
     stopped: int = 0
 
+    def add(self, other: Tally) -> None:
+        """Add what was seen elsewhere."""
+        self.tested += other.tested
+        self.accepted += other.accepted
+        self.overlap += other.overlap
+        self.emitted += other.emitted
+        self.stopped += other.stopped
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Rows to be run.
+
+    Attributes:
+        rows: How many.
+        place: What its stream follows from, beside the seed and the case.
+        first: Whether it begins a case: its first calls are then small.
+        batch: Rows of each call, or None for those of the plan.
+    """
+
+    rows: int
+    place: tuple[int, ...]
+    first: bool = False
+    batch: int | None = None
+
+
+@dataclass
+class Counted:
+    """What was counted in some units of a case.
+
+    Attributes:
+        counts: int64 [K] of every probe.
+        outcomes: int64, counts of whole outcomes, where they are few enough.
+        first_tokens: int64 [V], counts of the first token.
+        tally: Acceptance by position.
+        rows: Rows that were counted.
+        calls: Calls that were made.
+        seconds: Time that they took.
+        violations: Impossible events.
+        warnings: What the sampler did beside; the keys of a dict, in order.
+        fault: What was wrong with a call, if any was: the unit is then not counted.
+    """
+
+    counts: list[IntArray]
+    outcomes: IntArray
+    first_tokens: IntArray
+    tally: Tally
+    rows: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+    violations: list[Violation] = field(default_factory=list)
+    warnings: dict[str, None] = field(default_factory=dict)
+    fault: Violation | None = None
+
+    @classmethod
+    def nothing(cls, probes: Sequence[Probe], outcomes: int, case: Case) -> Counted:
+        """Give the counts before the first unit."""
+        width = case.num_draft_tokens
+        return cls(
+            [np.zeros(len(probe.probs), dtype=np.int64) for probe in probes],
+            np.zeros(outcomes, dtype=np.int64),
+            np.zeros(case.vocab_size, dtype=np.int64),
+            Tally(np.zeros(width, np.int64), np.zeros(width, np.int64), np.zeros(width)),
+        )
+
+    def add(self, other: Counted) -> None:
+        """Add what was counted elsewhere; where units are added in one order, the sums are the same to the last bit."""
+        for mine, theirs in zip(self.counts, other.counts, strict=True):
+            mine += theirs
+        self.outcomes += other.outcomes
+        self.first_tokens += other.first_tokens
+        self.tally.add(other.tally)
+        self.rows += other.rows
+        self.calls += other.calls
+        self.seconds += other.seconds
+        self.violations += other.violations
+        self.warnings.update(other.warnings)
+        self.fault = self.fault or other.fault
+
 
 @dataclass(eq=False)
 class CaseRun:
@@ -71,56 +150,54 @@ class CaseRun:
     seed: int
     selects: Callable[[str], bool]
     caller: Caller = call
-    rows: int = 0
-    calls: int = 0
-    seconds: float = 0.0
-    violations: list[Violation] = field(default_factory=list)
-    warnings: dict[str, None] = field(default_factory=dict)
-    fault: Violation | None = None
 
     def __post_init__(self) -> None:
         self.handed = Handed(self.planned.case, self.verifier)
         self.case: Case = self.handed.case
         self.case_probes = case_probes(self.case, self.tau, self.rule, self.verifier.drafts)
         self.probes = [probe for probe in self.case_probes.probes if self.selects(probe.check)]
-        self.counts = [np.zeros(len(probe.probs), dtype=np.int64) for probe in self.probes]
-        width = self.case.num_draft_tokens
-        self.tally = Tally(np.zeros(width, np.int64), np.zeros(width, np.int64), np.zeros(width))
-        self.outcomes = np.zeros(self.case_probes.outcome_space, dtype=np.int64)
-        self.first_tokens = np.zeros(self.case.vocab_size, dtype=np.int64)
+        self.seen = self._nothing()
         self._hard = HardChecks(self.case, self.tau, self.rule == "token")
         self._sampler = CaseSampler(self.case)
         self._overlaps = [np.minimum(p, q).sum(axis=1) for p, q in zip(self.case.target, self.case.draft, strict=False)]
         self._key = zlib.crc32(self.case.name.encode("utf-8", "surrogatepass"))
+
+    def _nothing(self) -> Counted:
+        return Counted.nothing(self.probes, self.case_probes.outcome_space, self.case)
 
     @property
     def name(self) -> str:
         """Give the name of the case."""
         return self.case.name
 
-    def advance(self, look: int) -> None:
-        """Run the rows due at a look and count them; a faulty call ends the case."""
-        due = self.planned.rows_at(look) - self.rows
-        for block in range(-(-max(due, 0) // BLOCK)):
-            if self.fault is not None:
-                return
-            trace = self.run(min(BLOCK, due - block * BLOCK), (look, block))
-            if trace is not None:
-                self.count(trace)
+    def units(self, look: int) -> list[Unit]:
+        """List the units due at a look, those of all looks before being done."""
+        done = self.planned.rows_at(look - 1) if look else 0
+        due = max(0, self.planned.rows_at(look) - done)
+        starts = range(0, due, BLOCK)
+        return [Unit(min(BLOCK, due - start), (look, start // BLOCK), done + start == 0) for start in starts]
 
-    def run(self, rows: int, unit: tuple[int, ...], batch: int | None = None) -> Trace | None:
-        """Run one block of rows; None when a call was faulty, which ``fault`` then tells."""
-        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence([self.seed, self._key, *unit])))
+    def carry_out(self, unit: Unit) -> tuple[Counted, Trace | None]:
+        """Run a unit and count it; nothing is kept. There is no trace where a call was faulty."""
+        found = self._nothing()
+        trace = self._run(unit, found)
+        if trace is not None:
+            self._count(trace, found)
+        return found, trace
+
+    def _run(self, unit: Unit, found: Counted) -> Trace | None:
+        rows, case = unit.rows, self.case
+        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence([self.seed, self._key, *unit.place])))
         drafted, num_draft_tokens = self._sampler.draft(rows, rng)
-        draft_tokens = drafted if self.case.tree is None else np.full((rows, self.case.num_draft_tokens), -1)
+        draft_tokens = drafted if case.tree is None else np.full((rows, case.num_draft_tokens), -1)
         accepted, following = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
-        bounds = list(self._calls(rows, batch))
+        bounds = list(self._calls(unit))
         seeds = _distinct(len(bounds), rng)
         began = time.perf_counter()
         try:
             for (start, stop), seed in zip(bounds, seeds, strict=True):
                 part = slice(start, stop)
-                self.calls += 1
+                found.calls += 1
                 given = self.handed, drafted[part], num_draft_tokens[part], seed
                 reply = self.caller(self.verifier, *given, watch=start == 0)
                 accepted[part], following[part] = reply.num_accepted, reply.next_token
@@ -128,51 +205,49 @@ class CaseRun:
                     draft_tokens[part] = reply.draft_tokens
                     if self.verifier.drafts:
                         num_draft_tokens[part] = (reply.draft_tokens >= 0).sum(axis=1)
-                self.warnings.update(dict.fromkeys(reply.warnings))
+                found.warnings.update(dict.fromkeys(reply.warnings))
         except (OutputFault, SamplerRaised) as error:
-            self.fault = Violation("SV-STR-001", self.name, 1, str(error))
+            found.fault = Violation("SV-STR-001", self.name, 1, str(error))
             return None
         finally:
-            self.seconds += time.perf_counter() - began
+            found.seconds = time.perf_counter() - began
         return self._sampler.complete(draft_tokens, num_draft_tokens, accepted, following, rng)
 
-    def _calls(self, rows: int, batch: int | None) -> Iterator[tuple[int, int]]:
-        limit = batch or self.planned.batch
+    def _calls(self, unit: Unit) -> Iterator[tuple[int, int]]:
+        limit = unit.batch or self.planned.batch
         start = 0
-        if self.rows == 0 and batch is None:
-            for size in FIRST_BATCHES:
-                if size <= min(limit, rows - start):
-                    yield start, start + size
-                    start += size
-        while start < rows:
-            yield start, min(start + limit, rows)
+        for size in FIRST_BATCHES if unit.first else ():
+            if size <= min(limit, unit.rows - start):
+                yield start, start + size
+                start += size
+        while start < unit.rows:
+            yield start, min(start + limit, unit.rows)
             start += limit
 
-    def count(self, trace: Trace) -> None:
-        """Add a trace to all counts."""
+    def _count(self, trace: Trace, found: Counted) -> None:
         views = self.case_probes.views(trace)
-        for counts, probe in zip(self.counts, self.probes, strict=True):
+        for counts, probe in zip(found.counts, self.probes, strict=True):
             counts += probe.count(views)
-        if len(self.outcomes):
-            self.outcomes += self.case_probes.count_outcomes(views)
-        self.first_tokens += np.bincount(trace.completed[:, 0], minlength=len(self.first_tokens))
-        self.violations += self._hard.find(trace)
-        self._tally(trace)
-        self.rows += len(trace)
+        if len(found.outcomes):
+            found.outcomes += self.case_probes.count_outcomes(views)
+        found.first_tokens += np.bincount(trace.completed[:, 0], minlength=len(found.first_tokens))
+        found.violations += self._hard.find(trace)
+        found.rows += len(trace)
+        self._tally(trace, found.tally)
 
     def count_of(self, check: str) -> IntArray:
         """Give the counts int64 [K] of a check that has one probe here."""
-        return next(counts for counts, probe in zip(self.counts, self.probes, strict=True) if probe.check == check)
+        return next(n for n, probe in zip(self.seen.counts, self.probes, strict=True) if probe.check == check)
 
-    def _tally(self, trace: Trace) -> None:
+    def _tally(self, trace: Trace, tally: Tally) -> None:
         for position, overlap in enumerate(self._overlaps):
             tested = (trace.num_accepted >= position) & (trace.num_draft_tokens > position)
             prefix = self.case.row_index(trace.draft_tokens[tested, :position])
-            self.tally.tested[position] += int(tested.sum())
-            self.tally.accepted[position] += int((trace.num_accepted > position).sum())
-            self.tally.overlap[position] += float(overlap[prefix].sum())
-        self.tally.emitted += int(trace.num_accepted.sum() + (trace.next_token >= 0).sum())
-        self.tally.stopped += int(trace.rejected.sum())
+            tally.tested[position] += int(tested.sum())
+            tally.accepted[position] += int((trace.num_accepted > position).sum())
+            tally.overlap[position] += float(overlap[prefix].sum())
+        tally.emitted += int(trace.num_accepted.sum() + (trace.next_token >= 0).sum())
+        tally.stopped += int(trace.rejected.sum())
 
 
 def _distinct(count: int, rng: np.random.Generator) -> list[int]:

@@ -29,7 +29,7 @@ from specverify.registry import load
 from specverify.threads import one_torch_thread
 from specverify.wording import told
 
-__all__ = ["Answer", "Request", "declaration", "serve"]
+__all__ = ["Answer", "Request", "declaration", "keep_one_thread", "serve", "set_apart"]
 
 FIRST_CALLS = 10  # calls after which a sampler has what it keeps: what its memory grows by later, it leaks
 _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux's prctl
@@ -87,7 +87,7 @@ def serve(connection: Connection, other_end: Connection | None, sampler: Verifie
         other_end: The kit's end of it, where the process inherited that: it must be closed here to see the kit hang up.
         sampler: The sampler, or its name.
     """
-    _set_apart()
+    set_apart()
     if other_end is not None:
         other_end.close()
     with suppress(EOFError, OSError, KeyboardInterrupt):
@@ -99,11 +99,11 @@ def serve(connection: Connection, other_end: Connection | None, sampler: Verifie
         connection.send(declaration(verifier))
         with global_randomness(), one_torch_thread(), np.errstate(all="warn", under="ignore"):
             if other_end is not None:
-                _keep_one_thread()
+                keep_one_thread()
             _answer_all(connection, verifier)
 
 
-def _set_apart() -> None:
+def set_apart() -> None:
     """Leave the terminal and the standard streams to the kit, and the memory that its heap had freed to the system."""
     if hasattr(os, "setsid"):
         os.setsid()
@@ -117,7 +117,7 @@ def _set_apart() -> None:
         os.dup2(2, 1)
 
 
-def _keep_one_thread() -> None:
+def keep_one_thread() -> None:
     """Let the sampler ask in vain for more threads: torch's stayed behind at the fork, and it would wait for them."""
     torch = sys.modules.get("torch")
     if torch is not None:

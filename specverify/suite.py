@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
-from specverify import independence
 from specverify.checks import CATALOGUE
 from specverify.combining import Combined, combined_log_e
+from specverify.crew import Crew
 from specverify.findings import Finding
 from specverify.hard import Violation
 from specverify.plan import DEPENDENCE, Plan
@@ -18,6 +18,7 @@ from specverify.randomness import global_randomness
 from specverify.replay import replay
 from specverify.running import CaseRun
 from specverify.schedule import look_fractions
+from specverify.tasks import Done, Results, one_by_one
 from specverify.threads import one_torch_thread
 from specverify.worker import MAX_LOST
 
@@ -68,6 +69,7 @@ class Run:
         undecided: Checks that were run and could not be decided, with the reason.
         looks: The evidence after the independence stage, after every look, and where the run ended.
         stopped: Why the run ended before the plan was done, if it did.
+        lost: How many processes of the sampler were lost elsewhere.
         started: Time of the monotonic clock at the start, in seconds.
     """
 
@@ -78,6 +80,7 @@ class Run:
     undecided: dict[str, str] = field(default_factory=dict)
     looks: list[Look] = field(default_factory=list)
     stopped: str = ""
+    lost: int = 0
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -88,14 +91,14 @@ class Run:
     @property
     def complete(self) -> bool:
         """Say whether every case reached its planned rows."""
-        return all(run.fault is None and run.rows >= run.planned.rows for run in self.runs)
+        return all(run.seen.fault is None and run.seen.rows >= run.planned.rows for run in self.runs)
 
     @property
     def hard(self) -> list[Violation]:
         """List the impossible events and faulty calls seen so far, of the checks that were asked for."""
         runs = [*self.plan.runs, *self.plan.stage]  # the menu shows a violation better than the independence stage
-        faults = [run.fault for run in runs if run.fault is not None]
-        found = [*faults, *(v for run in runs for v in run.violations), *self.violations]
+        faults = [run.seen.fault for run in runs if run.seen.fault is not None]
+        found = [*faults, *(v for run in runs for v in run.seen.violations), *self.violations]
         return [violation for violation in found if self.plan.options.selects(violation.check)]
 
     def log10_e(self, scope: str = "") -> float:
@@ -112,10 +115,10 @@ class Run:
     def execute(self, progress: Callable[[Progress], None] | None = None) -> None:
         """Carry out the plan until it is done or a fault is proved."""
         worker = self.plan.worker
-        with global_randomness(), one_torch_thread(), worker or nullcontext():
+        with global_randomness(), one_torch_thread(), self._hands() as results, worker or nullcontext():
             self._replay()
-            self._stage(progress)
-            self._look(progress)
+            self._stage(results, progress)
+            self._look(results, progress)
         if worker is not None:
             self.warnings += worker.warnings
 
@@ -126,17 +129,17 @@ class Run:
             if any(violation.check == "SV-STR-001" for violation in found):
                 self.undecided["SV-RPL-001"] = "a call failed"
 
-    def _stage(self, progress: Callable[[Progress], None] | None) -> None:
+    def _hands(self) -> AbstractContextManager[Results]:
+        return nullcontext(one_by_one(self.plan)) if self.plan.options.workers == 1 else Crew(self.plan)
+
+    def _stage(self, results: Results, progress: Callable[[Progress], None] | None) -> None:
         for run in self.plan.stage:
             if self._lost() or self._out_of_time():
                 return
-            trace = run.run(run.planned.rows, (0,), run.planned.batch)
-            if trace is None:
+            done = self._add(run, next(results)())
+            if run.seen.fault is not None:
                 self.undecided |= dict.fromkeys(DEPENDENCE, f"a call failed on case {run.name}")
-                continue
-            run.count(trace)
-            completed = trace.completed.reshape(-1, run.planned.batch, trace.completed.shape[1])
-            for finding in independence.find(completed, run.planned.case, self.plan.options.selects):
+            for finding in done.findings:
                 if finding.explained and finding.p_value <= self.plan.share:
                     text = f"the tokens of case {run.name} fail their law, which explains what repeats"
                     self.undecided[finding.check] = text
@@ -144,25 +147,33 @@ class Run:
                     self.findings.append(finding)
             self._tell(progress, run.name)
 
-    def _look(self, progress: Callable[[Progress], None] | None) -> None:
+    def _add(self, run: CaseRun, done: Done) -> Done:
+        run.seen.add(done.counted)
+        self.lost += done.lost
+        return done
+
+    def _look(self, results: Results, progress: Callable[[Progress], None] | None) -> None:
         self._record()
         for look in range(len(look_fractions())):
-            ended = self._advance(look, progress)
+            ended = self._advance(look, results, progress)
             self._record()
             if ended or self._proved():
                 return
 
-    def _advance(self, look: int, progress: Callable[[Progress], None] | None) -> bool:
-        """Run the rows of a look; say whether that had to end before its last case."""
+    def _advance(self, look: int, results: Results, progress: Callable[[Progress], None] | None) -> bool:
+        """Count the rows of a look; say whether that had to end before its last case."""
         for run in self.plan.runs:
             if self._lost() or self._out_of_time():
                 return True
-            run.advance(look)
+            for _ in run.units(look):
+                ready = next(results)
+                if run.seen.fault is None:  # a faulty call ends the case
+                    self._add(run, ready())
             self._tell(progress, run.name)
         return False
 
     def _record(self) -> None:
-        rows = sum(run.rows for run in self.runs)
+        rows = sum(run.seen.rows for run in self.runs)
         if not self.looks or self.looks[-1].rows < rows:
             self.looks.append(Look(rows, combined_log_e(self.plan)))
 
@@ -190,7 +201,8 @@ class Run:
         return math.log10(2 / self.plan.options.alpha)
 
     def _lost(self) -> bool:
-        if self.plan.worker is not None and self.plan.worker.lost >= MAX_LOST:
+        here = 0 if self.plan.worker is None else self.plan.worker.lost
+        if here + self.lost >= MAX_LOST:
             self.stopped = f"stopped early: calls hung, or ended the sampler's process, {MAX_LOST} times"
         return bool(self.stopped)
 
@@ -202,5 +214,5 @@ class Run:
 
     def _tell(self, progress: Callable[[Progress], None] | None, case: str) -> None:
         if progress is not None:
-            done = sum(run.rows for run in self.runs)
+            done = sum(run.seen.rows for run in self.runs)
             progress(Progress(done, self.plan.rows, self.log10_e(), self.threshold, case))

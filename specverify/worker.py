@@ -24,7 +24,7 @@ from specverify.handing import Handed
 from specverify.serving import Answer, Request, declaration, serve
 from specverify.wording import brief
 
-__all__ = ["MAX_LOST", "SamplerLost", "Worker"]
+__all__ = ["MAX_LOST", "SamplerLost", "Worker", "start_method"]
 
 MAX_LOST = 3
 """Lost workers after which a run ends."""
@@ -72,7 +72,7 @@ class Worker:
         self.lost = 0
         self.warnings: list[str] = []
         self._verifier, self._timeout, self._target = verifier, min(timeout, LONGEST_S), target
-        self._method = _start_method(verifier, target)
+        self._method = start_method(verifier, target, "timeout")
         self._process: Any = None
         self._calls = self._grown = 0
 
@@ -220,8 +220,17 @@ def _kill(process: Any) -> None:
     process.close()
 
 
-def _start_method(verifier: Verifier, target: str | None) -> str:
-    """Choose how the process gets the sampler: by fork, which takes any object, or by name where a fork is not safe."""
+def start_method(verifier: Verifier, target: str | None, option: str) -> str:
+    """Choose how a process gets the sampler: by fork, which takes any object, or by name where a fork is not safe.
+
+    Args:
+        verifier: The sampler.
+        target: What names it on the command line, or None.
+        option: The option that asks for the process, for the message.
+
+    Raises:
+        ConfigError: It cannot be handed over.
+    """
     torch = sys.modules.get("torch")
     threaded = [library for library in _THREADED if library in sys.modules]
     if "fork" not in multiprocessing.get_all_start_methods():
@@ -234,7 +243,7 @@ def _start_method(verifier: Verifier, target: str | None) -> str:
         return "spawn"
     if reason:
         raise ConfigError(
-            f"expected a sampler with a name on the command line with timeout where the process cannot be forked "
+            f"expected a sampler with a name on the command line with {option} where the process cannot be forked "
             f"({reason}), got {brief(verifier.name)} alone; give target='file.py:name' too"
         )
     return "fork"

@@ -15,7 +15,7 @@ def unseen(rule: bool = True, **options: Any) -> Plan:
     """Plan a run in which one row of every case was verified and nothing counted, so that every ratio is 1."""
     planned = plan(token_sampler(), samples=200, require="rule" if rule else "lossless", **options)
     for run in planned.runs:
-        run.rows = 1
+        run.seen.rows = 1
     return planned
 
 
@@ -55,5 +55,5 @@ def test_every_row_is_counted_by_its_first_token() -> None:
     """The counts behind directions and large cases add up to the rows, and a fault is seen by them."""
     planned = plan(FAULTS["K02"], samples=300)
     Run(planned).execute()
-    assert all(run.first_tokens.sum() == run.rows > 0 for run in planned.runs)
+    assert all(run.seen.first_tokens.sum() == run.seen.rows > 0 for run in planned.runs)
     assert combined_log_e(planned).whole > math.log(2 / planned.options.alpha)

@@ -42,6 +42,7 @@ def test_the_defaults(declared: Verifier) -> None:
         timeout=None,
         target=None,
         stop_early=True,
+        workers=1,
     )
 
 

@@ -22,7 +22,7 @@ from specverify.reference import TREE_MODES, TREE_RULES, RandomTape, TreeRule
 from specverify.registry import load
 from specverify.replay import replay
 from specverify.reports import Report
-from specverify.running import CaseRun
+from specverify.running import CaseRun, Unit
 from specverify.sampling import CaseSampler
 from specverify.schedule import Planned, schedule
 from specverify.tree_menu import tree_menu
@@ -76,9 +76,8 @@ def on(sampler: Verifier, case: str, rule: str | None, rows: int, seed: int = 1)
     """Return one case of the tree menu after so many rows."""
     tree = next(found for found in tree_menu(TREE_MODES) if found.name == case)
     run = CaseRun(Planned(tree, "tiny", rows, 4096, False), sampler, rule, 1e-12, seed, lambda _: True)
-    trace = run.run(rows, (0,))
-    assert trace is not None, run.fault
-    run.count(trace)
+    run.seen.add(run.carry_out(Unit(rows, (0,)))[0])
+    assert run.seen.rows == rows, run.seen.fault
     return run
 
 
@@ -92,14 +91,14 @@ def fits(run: CaseRun, rule: TreeRule) -> float:
     """Return the p-value of the whole outcomes under the law of a rule."""
     probe = run.case_probes.outcome_probe(rule)
     assert probe is not None
-    return gof(probe.recount(run.outcomes), probe.probs).p_value
+    return gof(probe.recount(run.seen.outcomes), probe.probs).p_value
 
 
 def test_traversal_is_lossless_and_told_from_the_recursive_rule() -> None:
     """A sampler that plays the traversal rule row by row has the target's law, its own rule's, and not the other's."""
     run = on(traversal_by_row, "W637-binary-without-replacement", "traversal", 6000)
     assert min(p_value(run, name) for name in ("SV-TOK-001", "SV-JNT-001", "SV-LEN-001", "SV-RUL-001")) > 1e-10
-    assert not run.violations
+    assert not run.seen.violations
     assert fits(run, TREE_RULES["rrs"]) < 1e-12
 
 
