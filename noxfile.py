@@ -15,7 +15,7 @@ nox.options.sessions = ["lint", "types", "tests", "wheel"]
 _ROOT: Final = Path(__file__).parent
 _PROJECT: Final = nox.project.load_toml(_ROOT / "pyproject.toml")
 _PINNED: Final = ("-c", "constraints.txt")
-_EXTRAS: Final = ("torch", "transformers", "numba")
+_EXTRAS: Final = ("torch", "transformers", "numba", "triton")
 _TYPED_APART: Final = ("noxfile.py", "docs/generate.py", "tests")
 
 _IMPORT_ALL: Final = """
@@ -50,7 +50,7 @@ def demo(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run all tests, torch and the examples of the docstrings included; or pytest with the arguments given."""
-    session.install("-q", *_PINNED, "-e", ".[transformers,fast]", *_group("test"))
+    session.install("-q", *_PINNED, "-e", ".[transformers,fast]", *_group("test"), *_group("kernels"))
     session.run("pytest", *(session.posargs or ("-n", "2", "--dist", "worksteal")))
 
 
@@ -108,7 +108,7 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def coverage(session: nox.Session) -> None:
     """Measure which lines and branches the tests reach."""
-    session.install("-q", *_PINNED, "-e", ".[transformers,fast]", *_group("test"))
+    session.install("-q", *_PINNED, "-e", ".[transformers,fast]", *_group("test"), *_group("kernels"))
     session.run("coverage", "run", "-m", "pytest", *session.posargs)
     session.run("coverage", "report", "--show-missing", "--skip-covered")
 

@@ -4,7 +4,19 @@
 work; without a CUDA device that is all, and the rest is skipped.
 """
 
-from .devices import checked, devices, failing, moved, needs_torch
+from .devices import checked, devices, failing, moved, needs_cuda, needs_torch
 from .inputs import KINDS, Batch, batch, on_tensors, tensors
 
-__all__ = ["KINDS", "Batch", "batch", "checked", "devices", "failing", "moved", "needs_torch", "on_tensors", "tensors"]
+__all__ = [
+    "KINDS",
+    "Batch",
+    "batch",
+    "checked",
+    "devices",
+    "failing",
+    "moved",
+    "needs_cuda",
+    "needs_torch",
+    "on_tensors",
+    "tensors",
+]

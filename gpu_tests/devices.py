@@ -13,7 +13,7 @@ from specverify.contract import Verifier
 from specverify.menu import menu
 from specverify.tolerance import DEFAULT_TOLERANCE
 
-__all__ = ["checked", "devices", "failing", "moved", "needs_torch"]
+__all__ = ["checked", "devices", "failing", "moved", "needs_cuda", "needs_torch"]
 
 ALPHA = 1e-10  # of finding fault with a correct sampler, whatever the seed
 BRIEF = ("AB", "zeros", "W402")  # the built-in cases that are run where the device is not CUDA

@@ -1,7 +1,8 @@
 """The exact reference: rules written once, their exact laws, and fast kernels that are proved equal to them.
 
-The kernels that need torch or numba (``verify_token_torch``, ``verify_block_torch``, ``verify_token_seeded_torch``,
-``verify_token_fast``) are here too. They are no part of ``__all__``, and are imported when first asked for.
+The kernels that need torch, numba or triton (``verify_token_torch``, ``verify_block_torch``,
+``verify_token_seeded_torch``, ``verify_token_fast``, ``verify_token_triton``) are here too. They are no part of
+``__all__``, and are imported when first asked for.
 """
 
 from importlib import import_module
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from .gpu import verify_block_torch as verify_block_torch
     from .gpu import verify_token_seeded_torch as verify_token_seeded_torch
     from .gpu import verify_token_torch as verify_token_torch
+    from .triton_kernel import verify_token_triton as verify_token_triton
 
 __all__ = [
     "RULES",
@@ -106,13 +108,14 @@ _EXTRAS = {
     "verify_token_fast": "fast",
     "verify_token_seeded_torch": "gpu",
     "verify_token_torch": "gpu",
+    "verify_token_triton": "triton_kernel",
 }
 """Kernels that need an extra, and where they are."""
 
 if not TYPE_CHECKING:  # a type checker would take it for any name
 
     def __getattr__(name: str) -> object:
-        """Import a kernel that needs torch or numba on first use."""
+        """Import a kernel that needs torch, numba or triton on first use."""
         if name not in _EXTRAS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         globals()[name] = getattr(import_module(f".{_EXTRAS[name]}", __name__), name)
