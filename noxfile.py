@@ -16,7 +16,7 @@ _ROOT: Final = Path(__file__).parent
 _PROJECT: Final = nox.project.load_toml(_ROOT / "pyproject.toml")
 _PINNED: Final = ("-c", "constraints.txt")
 _EXTRAS: Final = ("torch", "transformers", "numba", "triton")
-_TYPED_APART: Final = ("noxfile.py", "docs/generate.py", "tests")
+_TYPED_APART: Final = ("noxfile.py", "docs/generate.py", "tests", "benchmarks")
 
 _IMPORT_ALL: Final = """
 import importlib, pkgutil, sys, specverify
@@ -96,6 +96,17 @@ def browser(session: nox.Session) -> None:
     """Look at the HTML report in the system's Chromium (apt-get install chromium); without one the tests skip."""
     session.install("-q", *_PINNED, "-e", ".", *_group("browser"))
     session.run("pytest", "tests/test_report_browser.py", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure verification steps side by side, and write docs/performance.md (some minutes); with arguments, pytest."""
+    session.install("-q", *_PINNED, "-e", ".[transformers,fast]", *_group("bench"))
+    alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": "benchmarks"}
+    if session.posargs:
+        session.run("pytest", "benchmarks", *session.posargs, env=alone)
+    else:
+        session.run("python", "benchmarks/table.py", env=alone)
 
 
 @nox.session

@@ -6,6 +6,7 @@ V * (2^-62 + 2^-64) of total variation before normalisation.
 """
 
 import math
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -40,8 +41,11 @@ class Weights:
     positions: Ints
     scale: Doubles | None
 
-    def fill(self, part: slice | int, tokens: slice, real: Doubles) -> Doubles:
-        """Write the weights of some rows and tokens over the head of ``real``, and return that head."""
+    def fill(self, part: slice | int, tokens: slice, real: Doubles, zeros: Doubles) -> Doubles:
+        """Write the weights of some rows and tokens over the head of ``real``, and return that head.
+
+        The zeros are an array of as many: NumPy finds the larger of two arrays twice as fast as of an array and 0.
+        """
         where = self.rows[part], self.positions[part], tokens
         p = self.target_probs[where]
         real = real[: p.size].reshape(p.shape)
@@ -53,13 +57,39 @@ class Weights:
         else:
             np.multiply(p, self.scale[part, ..., None], out=real, dtype=np.float64)
             np.subtract(real, self.draft_probs[where], out=real)
-        return np.maximum(real, 0, out=real)
+        return np.maximum(real, zeros[: p.size].reshape(p.shape), out=real)
+
+    def at(self, tokens: Ints) -> Ints:
+        """Give the weights of every row at tokens int64 [N, k] of its own, times 2^62, truncated; 0 beyond the last."""
+        vocab = self.target_probs.shape[-1]
+        where = self.rows[:, None], self.positions[:, None], np.minimum(tokens, vocab - 1)
+        real = self.target_probs[where].astype(np.float64)
+        if self.draft_probs is not None:
+            real = np.maximum(real * (1.0 if self.scale is None else self.scale[:, None]) - self.draft_probs[where], 0)
+        whole: Ints = np.where(tokens < vocab, real * UNIT, 0).astype(np.int64)
+        return whole
 
     def refuse(self, part: slice | int, mass: npt.ArrayLike) -> None:
         """Raise a ValueError unless each row's weights have a mass that sums of int64 can hold."""
         bad = np.atleast_1d(~(np.asarray(mass) < LIMIT))
         if bad.any():
             raise unfit(int(np.atleast_1d(self.rows[part])[bad][0]))
+
+
+class _Scratch(threading.local):
+    """Memory to work in, kept for each thread: for a single row, getting it anew takes longer than the work."""
+
+    def __init__(self) -> None:
+        self._arrays = np.empty(0), np.zeros(0), np.empty(0, np.int64)
+
+    def of(self, size: int) -> tuple[Doubles, Doubles, Ints]:
+        """Give reals, zeros and integers, at least so many of each; nobody writes to the zeros."""
+        if len(self._arrays[0]) < size:
+            self._arrays = np.empty(size), np.zeros(size), np.empty(size, np.int64)
+        return self._arrays
+
+
+_scratch = _Scratch()
 
 
 class _Integers:
@@ -71,14 +101,14 @@ class _Integers:
         self.vocab = vocab
         self.step = max(1, _PIECE // vocab)  # rows of one batched piece
         size = min(vocab, _PIECE) if vocab > BATCHED_VOCAB else min(self.step, len(weights.rows)) * vocab
-        self._real, self._whole = np.empty(size), np.empty(size, np.int64)
+        self._real, self._zeros, self._whole = _scratch.of(size)
 
     def piece(self, part: slice | int, tokens: slice) -> tuple[Ints, Doubles]:
         """Return integers and float masses of some rows and tokens; the mass is NaN where a weight is negative."""
         with np.errstate(invalid="ignore", over="ignore"):
-            real = self.weights.fill(part, tokens, self._real)
+            real = self.weights.fill(part, tokens, self._real, self._zeros)
             mass = real.sum(axis=-1)
-            if not real.min() >= 0:
+            if self.weights.draft_probs is None and not real.min() >= 0:  # a residual is never negative
                 mass = np.where(real.min(axis=-1) >= 0, mass, np.nan)
             np.multiply(real, UNIT, out=real)
             whole = self._whole[: real.size].reshape(real.shape)
@@ -138,19 +168,19 @@ def _draw_batched(weights: Weights, bits: npt.NDArray[np.uint64]) -> tuple[Ints,
 
 def _draw_two_level(weights: Weights, bits: npt.NDArray[np.uint64]) -> tuple[Ints, Ints]:
     """Find the block in which the cumulated weight passes the drawn one, then the token in a rescan of that block."""
-    integers = _Integers(weights)
+    if not len(bits):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    integers, rows = _Integers(weights), np.arange(len(bits))
     block = block_size(integers.vocab)
-    tokens, totals = np.zeros((2, len(bits)), np.int64)
-    for row in range(len(bits)):
-        cumulated = np.cumsum(integers.block_sums(row, block))
-        totals[row] = cumulated[-1]
-        drawn = _high_word(bits[row : row + 1], totals[row : row + 1])
-        first = int(np.searchsorted(cumulated, drawn[0], side="right"))
-        if first < len(cumulated):  # else the total is zero
-            before = cumulated[first - 1] if first else 0
-            inside, _ = integers.piece(row, slice(first * block, (first + 1) * block))
-            tokens[row] = first * block + np.searchsorted(np.cumsum(inside), drawn[0] - before, side="right")
-    return tokens, totals
+    sums = np.stack([integers.block_sums(row, block) for row in range(len(bits))])
+    cumulated = np.cumsum(sums, axis=1)
+    totals = cumulated[:, -1]
+    drawn = _high_word(bits, totals)
+    first = np.minimum((cumulated <= drawn[:, None]).sum(axis=1), sums.shape[1] - 1)
+    rest = drawn - cumulated[rows, first] + sums[rows, first]
+    within = np.cumsum(weights.at(first[:, None] * block + np.arange(block)), axis=1)
+    tokens = first * block + (within <= rest[:, None]).sum(axis=1)
+    return np.where(totals > 0, tokens, 0), totals
 
 
 def _high_word(bits: npt.NDArray[np.uint64], totals: Ints) -> Ints:

@@ -50,7 +50,7 @@ class Crew:
         >>> plan = make_plan(load("reference"), samples=100, only=["SV-TOK-001"], workers=2)
         >>> with Crew(plan) as results:
         ...     next(results)().counted.rows
-        19
+        10
     """
 
     def __init__(self, plan: Plan) -> None:
