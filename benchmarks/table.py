@@ -102,7 +102,7 @@ laws are in the cache and the floor says nothing.
 def main() -> None:
     """Measure, and write the page."""
     parser = argparse.ArgumentParser(description="Compare verification steps.")
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=9)
     count: int = parser.parse_args().rounds
     torch.set_num_threads(1)
     import numba

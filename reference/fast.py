@@ -61,7 +61,7 @@ def verify_token_fast(
     found = np.empty((2, size), np.int64)
     sums = np.empty(-(-vocab // block_size(vocab)), np.int64)
     draft, target = _one_row_for_all(draft_probs), _one_row_for_all(target_probs)
-    tokens = np.ascontiguousarray(draft_tokens, np.int64)
+    tokens = np.ascontiguousarray(draft_tokens.astype(np.int64, casting="same_kind", copy=False))
     words = np.uint64(low), np.uint64(high), np.uint64(first_trial)
     fault, row = _verify(tokens, draft, target, lengths, words, block_size(vocab), sums, found)
     _raise(fault, row, gamma, vocab)
@@ -71,7 +71,8 @@ def verify_token_fast(
 def _one_row_for_all(probs: Floats) -> Floats:
     """Give contiguous probabilities, one row of them where all rows are one in memory."""
     rows = probs[:1] if probs.strides[0] == 0 else probs
-    return np.ascontiguousarray(rows, np.float32 if probs.dtype == np.float16 else None)
+    taken = np.float32 if probs.dtype in (np.float16, np.float32) else np.float64
+    return np.ascontiguousarray(rows, taken)
 
 
 def _raise(fault: int, row: int, gamma: int, vocab: int) -> None:

@@ -12,15 +12,13 @@ import numpy.typing as npt
 
 from .refusals import seed_outside
 
-__all__ = ["DRAFTING", "VERIFICATION", "Words", "philox4x32", "philox_draws"]
+__all__ = ["VERIFICATION", "Words", "philox4x32", "philox_draws"]
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 """Words of 32 bits, each in the low half of a uint64, where products of two words fit."""
 
 VERIFICATION: Final = 0
 """Purpose of the words that a verification reads."""
-DRAFTING: Final = 1
-"""Purpose of the words that drafts are drawn with."""
 
 ROUNDS: Final = 10
 MULTIPLIERS: Final = (0xD2511F53, 0xCD9E8D57)

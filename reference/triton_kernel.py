@@ -4,7 +4,7 @@ One program verifies one row. The sums of exact integers over chunks of tokens s
 is known, the chunk that holds its token is read again. Needs triton, and a GPU or its interpreter (TRITON_INTERPRET=1).
 """
 
-from typing import Any, Final
+from typing import Final
 
 import torch
 import triton
@@ -94,14 +94,14 @@ def _raise(faults: Tensor, gamma: int, vocab: int) -> None:
 
 
 @triton.jit
-def _words(low: Any, high: Any, key_low: Any, key_high: Any, position: Any) -> Any:
+def _words(low, high, key_low, key_high, position):
     """Give the four words of a position."""
     key = key_high.to(tl.uint64) << 32 | key_low.to(tl.uint64)
     return tl.philox(key, low, high, position.to(tl.uint32), tl.full((), _PURPOSE, tl.uint32), 10)
 
 
 @triton.jit
-def _real(loaded: Any) -> Any:
+def _real(loaded):
     """Give float64; bfloat16 comes as its bits, since the interpreter of Triton 3.9.0 loses its subnormal numbers."""
     if loaded.dtype == tl.int16:
         loaded = (loaded.to(tl.int32) << 16).to(tl.float32, bitcast=True)
@@ -109,7 +109,7 @@ def _real(loaded: Any) -> Any:
 
 
 @triton.jit
-def _integers(p: Any, q: Any, tokens: Any, inside: Any, residual: Any) -> Any:
+def _integers(p, q, tokens, inside, residual):
     """Give weights of some tokens: as float64, and as int64 multiples of 2^-62; ``residual`` is 1 or 0."""
     less = tokens * 0 + residual > 0  # a block of truths: the interpreter cannot spread a single one
     weights = _real(tl.load(p + tokens, mask=inside, other=0))
@@ -119,7 +119,7 @@ def _integers(p: Any, q: Any, tokens: Any, inside: Any, residual: Any) -> Any:
 
 
 @triton.jit
-def _draw(p: Any, q: Any, residual: Any, bits: Any, vocab: Any, CHUNK: tl.constexpr, CHUNKS: tl.constexpr) -> Any:
+def _draw(p, q, residual, bits, vocab, CHUNK: tl.constexpr, CHUNKS: tl.constexpr):
     """Draw a token; give it and a fault."""
     ids, within = tl.arange(0, CHUNKS), tl.arange(0, CHUNK)
     sums, mass, negative = tl.zeros((CHUNKS,), tl.int64), tl.zeros((), tl.float64), tl.zeros((), tl.int32)
@@ -142,28 +142,28 @@ def _draw(p: Any, q: Any, residual: Any, bits: Any, vocab: Any, CHUNK: tl.conste
     return token, fault
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["trial_low", "trial_high", "key_low", "key_high"])
 def _verify(
-    tokens: Any,
-    draft: Any,
-    target: Any,
-    lengths: Any,
-    found: Any,
-    size: Any,
-    trial_low: Any,
-    trial_high: Any,
-    key_low: Any,
-    key_high: Any,
-    gamma: Any,
-    vocab: Any,
-    token_step: Any,
-    draft_step: Any,
-    draft_position: Any,
-    target_step: Any,
-    target_position: Any,
+    tokens,
+    draft,
+    target,
+    lengths,
+    found,
+    size,
+    trial_low,
+    trial_high,
+    key_low,
+    key_high,
+    gamma,
+    vocab,
+    token_step,
+    draft_step,
+    draft_position,
+    target_step,
+    target_position,
     CHUNK: tl.constexpr,
     CHUNKS: tl.constexpr,
-) -> Any:
+):
     """Verify one row: num_accepted, next_token and fault are stored one after another."""
     row = tl.program_id(0).to(tl.int64)
     length = tl.load(lengths + row)
@@ -177,13 +177,14 @@ def _verify(
     n = tl.zeros((), tl.int64)
     going = fault == 0
     for i in range(0, gamma):
+        at = tl.full((), 0, tl.int64) + i
         own = i < length
         x = tl.load(tokens + i, mask=own, other=0)
         known = (x >= 0) & (x < vocab)
         fault = tl.where((fault == 0) & own & (known == 0), _TOKEN, fault)
         read = own & known
-        p = _real(tl.load(target + i * target_position + x, mask=read, other=0)) * _UNIT
-        q = _real(tl.load(draft + i * draft_position + x, mask=read, other=0)) * _UNIT
+        p = _real(tl.load(target + at * target_position + x, mask=read, other=0)) * _UNIT
+        q = _real(tl.load(draft + at * draft_position + x, mask=read, other=0)) * _UNIT
         w0, w1, w2, w3 = _words(low, high, key_low, key_high, i + tl.zeros((), tl.int32))
         uniform = ((w0 >> 5).to(tl.float64) * 67108864.0 + (w1 >> 6).to(tl.float64)) * 1.1102230246251565e-16
         going = going & read & (uniform * q < p)

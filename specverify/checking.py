@@ -54,7 +54,8 @@ def check(
         known_failures: Reason by check id: these are expected to fail, and fail the run when they do not.
         time_limit: Seconds after which no further case is begun; what is open then stays inconclusive.
         timeout: Seconds that one call may take: the calls are then made in a process of its own, and one that hangs or
-            ends it fails the structure check and costs its case alone; the memory of that process is watched.
+            ends it fails the structure check and costs its case alone; with one worker, the memory of that process is
+            watched.
         target: What names the sampler on the command line, for the line that reproduces a failure.
         stop_early: End as soon as a fault is proved. Without it every case is run to its planned rows, and each check
             is decided alone by its share of alpha, so that what is decided of one says nothing of another.

@@ -6,28 +6,32 @@ Each has the whole plan: by a fork, or by making it again from the sampler's nam
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields
 from functools import partial
+from multiprocessing.util import Finalize
 from types import TracebackType
 from typing import Any, Final
 
 import numpy as np
 
 from specverify.cases import Case
-from specverify.errors import SpecverifyError
+from specverify.errors import ConfigError, SpecverifyError
 from specverify.plan import Plan
 from specverify.plan import plan as make_plan
 from specverify.randomness import global_randomness
 from specverify.registry import load
-from specverify.serving import keep_one_thread, set_apart
+from specverify.serving import declaration, keep_one_thread, set_apart
 from specverify.tasks import Done, Results, Task, carry_out, tasks
 from specverify.threads import one_torch_thread
+from specverify.wording import brief
 from specverify.worker import start_method
 
 __all__ = ["Crew"]
@@ -57,7 +61,7 @@ class Crew:
         self._plan = plan
         method = start_method(plan.verifier, plan.options.target, "workers")
         options = {field.name: getattr(plan.options, field.name) for field in fields(plan.options)}
-        cases = [run.planned.case for run in plan.runs] if plan.given else None
+        cases = [run.planned.case for run in plan.runs] or None if plan.given else None
         joined = (plan, None, None) if method == "fork" else (None, options, cases)
         context = multiprocessing.get_context(method)
         self._pool = ProcessPoolExecutor(plan.options.workers, context, _join, joined)
@@ -66,7 +70,7 @@ class Crew:
         try:
             with warnings.catch_warnings():  # newer Pythons warn of a fork beside threads; NumPy's are made for it
                 warnings.simplefilter("ignore", DeprecationWarning)
-                _result(self._pool.submit(_ready))
+                self._demand_same(_result(self._pool.submit(_ready)))
         except BaseException:
             self._pool.shutdown(cancel_futures=True)
             raise
@@ -75,12 +79,28 @@ class Crew:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:  # a call may hang, and whoever interrupts has waited enough
+            for process in list(getattr(self._pool, "_processes", None) or {}):
+                with suppress(OSError):
+                    os.kill(process, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
         self._pool.shutdown(wait=kind is None, cancel_futures=True)
+
+    def _demand_same(self, declared: object) -> None:
+        if declared != declaration(self._plan.verifier):
+            raise ConfigError(
+                f"expected target to name the sampler that is checked, got {brief(self._plan.options.target)}, which "
+                f"declares something else; name the same one"
+            )
+
+    def _submit(self, task: Task) -> Future[Done]:
+        with _told():
+            return self._pool.submit(_perform, task)
 
     def _results(self) -> Results:
         waiting: deque[Future[Done]] = deque()
         for task in tasks(self._plan):
-            waiting.append(self._pool.submit(_perform, task))
+            failed = not task.stage and self._plan.runs[task.case].seen.fault is not None
+            waiting.append(Future() if failed else self._submit(task))  # nobody asks for what a failed case still had
             if len(waiting) > AHEAD * self._plan.options.workers:
                 yield partial(_result, waiting.popleft())
         while waiting:
@@ -88,12 +108,19 @@ class Crew:
 
 
 def _result(future: Future[Any]) -> Any:
-    try:
+    with _told():
         return future.result()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Tell the end of a process in one line."""
+    try:
+        yield
     except BrokenProcessPool:
         raise SpecverifyError(
-            "expected the processes of workers to last, and one ended: the sampler ended it, or memory ran out; give "
-            "timeout too, and a call that ends its process is told"
+            "expected the processes of workers to last, and one ended: the sampler ended it, memory ran out, or a "
+            "script began anew in it; give timeout too, or put what the script does under if __name__ == '__main__'"
         ) from None
 
 
@@ -108,23 +135,35 @@ def _join(plan: Plan | None, options: dict[str, Any] | None, cases: Sequence[Cas
     """Make this process one of a crew; a plan that has to be made is made by its first task, which can fail."""
     global _plan
     set_apart()
-    keep_one_thread()
-    for context in (global_randomness(), one_torch_thread(), np.errstate(all="warn", under="ignore")):
-        _entered.enter_context(context)
     warnings.simplefilter("default")
-    made: list[Plan] = [] if plan is None else [plan]
+    forked = plan is not None
+    made: list[Plan] = []
 
     def give() -> Plan:
         if not made:
-            assert options is not None
-            made.append(make_plan(load(options["target"]), cases=cases, **options))
+            made.append(plan if plan is not None else _again(options or {}, cases))
+            _settle(made[0], forked=forked)
         return made[0]
 
     _plan = give
 
 
-def _ready() -> None:
-    _plan()
+def _again(options: dict[str, Any], cases: Sequence[Case] | None) -> Plan:
+    return make_plan(load(options["target"]), cases=cases, **options)
+
+
+def _settle(plan: Plan, *, forked: bool) -> None:
+    """Enter what calls are made under, now that the sampler and with it torch is loaded, until the process ends."""
+    for context in (global_randomness(), one_torch_thread(), np.errstate(all="warn", under="ignore")):
+        _entered.enter_context(context)
+    if forked:
+        keep_one_thread()
+    if plan.worker is not None:  # its process would be waited for, and wait itself
+        Finalize(None, plan.worker.__exit__, (None, None, None), exitpriority=100)
+
+
+def _ready() -> object:
+    return declaration(_plan().verifier)
 
 
 def _perform(task: Task) -> Done:

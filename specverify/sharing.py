@@ -219,11 +219,12 @@ def _write(report: Report, form: str, file: Path) -> None:
     try:
         report.write(partial, form=form)
         partial.replace(file)
-    except OSError as error:
+    except (OSError, ConfigError) as error:
         with contextlib.suppress(OSError):
             partial.unlink()
+        reason = getattr(error.__cause__ or error, "strerror", None) or "it failed"
         raise ConfigError(
-            f"cannot write the report to {brief(str(file))}: {error.strerror}; name a folder you can write to"
+            f"cannot write the report to {brief(str(file))}: {reason}; name a folder you can write to"
         ) from error
 
 

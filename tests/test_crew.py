@@ -1,10 +1,12 @@
 """Any number of processes gives the counts of one; what goes wrong in one of them is told as it would be here."""
+# ruff: noqa: ARG001 - a stub sampler is declared by its parameter names, whether it reads them or not
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,46 @@ def test_a_sampler_that_ends_its_process_ends_the_run_with_a_line() -> None:
     report = specverify.check(leaves(3), **only, workers=2, timeout=60)
     assert report.verdict == "nonconformant"
     assert "ended with exit code 3 before the call returned" in str(report)
+
+
+def test_a_healthy_sampler_has_a_timeout_and_workers() -> None:
+    """Each process watches its own sampler, and ends with it."""
+    before = children()
+    one = specverify.check(CONTROLS["correct"], **FEW, only=("SV-TOK-001",), timeout=60)
+    two = specverify.check(CONTROLS["correct"], **FEW, only=("SV-TOK-001",), timeout=60, workers=2)
+    assert lasting(one) == lasting(two)
+    assert children() == before
+
+
+def test_another_sampler_of_that_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where processes make the sampler anew, its declaration has to be that of the one to be checked."""
+    monkeypatch.setattr("specverify.crew.start_method", lambda *_: "spawn")
+    with pytest.raises(ConfigError, match="expected target to name the sampler that is checked, got 'reference'"):
+        specverify.check(load("naive-redraw"), **FEW, target="reference", workers=2)
+
+
+def test_whoever_interrupts_waits_for_no_call() -> None:
+    """A call that hangs does not keep the run from ending, nor does its process stay."""
+    before, began = children(), time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    while children() - before and time.monotonic() < began + 60:
+        time.sleep(0.1)
+    assert children() == before
+    assert time.monotonic() < began + 60
+
+
+def hangs(draft_tokens: Any, seed: int) -> None:
+    """Never return."""
+    time.sleep(300)
+
+
+def interrupted() -> None:
+    """Begin a run of a sampler that never returns, and interrupt it."""
+    hanging = verifier(name="hanging")(hangs)
+    with Crew(plan(hanging, **FEW, workers=2)) as results:
+        next(results)
+        raise KeyboardInterrupt
 
 
 def test_a_proof_ends_all_processes() -> None:

@@ -98,3 +98,27 @@ def test_what_cannot_be_verified_is_refused() -> None:
     assert "mass to draw from in row 0" in told["zeros"]
     assert "views True" in lines
     assert "empty [[], []]" in lines
+
+
+COMPILE = """
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+from specverify.reference import verify_token_triton
+import specverify.reference.triton_kernel as module
+
+names = module._verify.arg_names
+numbers = dict.fromkeys(names, "i32") | dict(tokens="*i64", lengths="*i64", found="*i64")
+for probs in ("*fp64", "*fp32", "*i16", "*fp16"):
+    for one in ((), ("gamma", "vocab", "size")):
+        constants = {"CHUNK": 64, "CHUNKS": 1} | dict.fromkeys(one, 1)
+        types = numbers | dict(draft=probs, target=probs) | dict.fromkeys(constants, "constexpr")
+        source = ASTSource(module._verify, types, {(names.index(n),): value for n, value in constants.items()})
+        assert "ptx" in compile(source, target=GPUTarget("cuda", 90, 32)).asm
+print("compiled")
+"""
+
+
+def test_it_compiles_for_a_gpu() -> None:
+    """Triton's compiler takes it for every type of array, also where a number is 1, which it then makes a constant."""
+    done = subprocess.run([sys.executable, "-c", COMPILE], capture_output=True, text=True, check=False, timeout=300)
+    assert done.stdout == "compiled\n", done.stderr[-2000:]
