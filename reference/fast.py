@@ -11,11 +11,10 @@ from numba import float64, int64, njit, uint64
 
 from .draw import LIMIT, UNIT, Floats, Ints, block_size
 from .philox import LOW, MULTIPLIERS, ROUNDS, VERIFICATION, WEYL, demand_trials, key_words
-from .refusals import demand_shapes, no_mass, outside, unfit
+from .refusals import EMPTY, FINE, LENGTH, TOKEN, UNFIT, demand_shapes, demand_verified
 
 __all__ = ["verify_token_fast"]
 
-FINE, LENGTH, TOKEN, UNFIT, EMPTY = range(5)
 _M0, _M1, _W0, _W1 = (np.uint64(number) for number in (*MULTIPLIERS, *WEYL))
 _MASK, _HALF, _PURPOSE = np.uint64(LOW), np.uint64(32), np.uint64(VERIFICATION)
 _ROUNDS: Final = ROUNDS
@@ -64,7 +63,7 @@ def verify_token_fast(
     tokens = np.ascontiguousarray(draft_tokens.astype(np.int64, casting="same_kind", copy=False))
     words = np.uint64(low), np.uint64(high), np.uint64(first_trial)
     fault, row = _verify(tokens, draft, target, lengths, words, block_size(vocab), sums, found)
-    _raise(fault, row, gamma, vocab)
+    demand_verified(fault, row, gamma, vocab)
     return found[0], found[1]
 
 
@@ -73,17 +72,6 @@ def _one_row_for_all(probs: Floats) -> Floats:
     rows = probs[:1] if probs.strides[0] == 0 else probs
     taken = np.float32 if probs.dtype in (np.float16, np.float32) else np.float64
     return np.ascontiguousarray(rows, taken)
-
-
-def _raise(fault: int, row: int, gamma: int, vocab: int) -> None:
-    if fault == LENGTH:
-        raise outside("num_draft_tokens", f"0 .. {gamma}", row)
-    if fault == TOKEN:
-        raise outside("draft_tokens", f"[0, {vocab})", row)
-    if fault == UNFIT:
-        raise unfit(row)
-    if fault == EMPTY:
-        raise no_mass(row)
 
 
 @_compiled

@@ -2,7 +2,22 @@
 
 from typing import Any
 
-__all__ = ["demand_shapes", "no_mass", "outside", "seed_outside", "unfit"]
+__all__ = [
+    "EMPTY",
+    "FINE",
+    "LENGTH",
+    "TOKEN",
+    "UNFIT",
+    "demand_shapes",
+    "demand_verified",
+    "no_mass",
+    "outside",
+    "seed_outside",
+    "unfit",
+]
+
+FINE, LENGTH, TOKEN, UNFIT, EMPTY = range(5)
+"""What compiled kernels, which cannot raise, say of a row."""
 
 
 def demand_shapes(
@@ -36,3 +51,14 @@ def no_mass(row: int) -> ValueError:
 def seed_outside(what: str, value: int) -> ValueError:
     """Return the error for a seed or a trial that is no number of 64 bits."""
     return ValueError(f"expected {what} in 0 .. 2**64 - 1, got {value}: take smaller numbers, none below 0")
+
+
+def demand_verified(fault: int, row: int, gamma: int, vocab: int) -> None:
+    """Raise the ValueError for what a compiled kernel says of a row, unless that is FINE."""
+    if fault != FINE:
+        raise {
+            LENGTH: outside("num_draft_tokens", f"0 .. {gamma}", row),
+            TOKEN: outside("draft_tokens", f"[0, {vocab})", row),
+            UNFIT: unfit(row),
+            EMPTY: no_mass(row),
+        }[fault]

@@ -13,11 +13,10 @@ from torch import Tensor
 
 from .draw import LIMIT, UNIT
 from .philox import VERIFICATION, demand_trials, key_words
-from .refusals import demand_shapes, no_mass, outside, unfit
+from .refusals import EMPTY, LENGTH, TOKEN, UNFIT, demand_shapes, demand_verified
 
 __all__ = ["verify_token_triton"]
 
-FINE, LENGTH, TOKEN, UNFIT, EMPTY = range(5)
 _CHUNK: Final = 4096  # tokens that a program holds at a time, at most
 _UNIT: Final = tl.constexpr(UNIT)
 _LIMIT: Final = tl.constexpr(LIMIT)
@@ -70,7 +69,9 @@ def verify_token_triton(
     given = tokens, draft, target, lengths.contiguous(), found
     if size:
         _verify[size,](*given, size, *numbers, *steps, chunk, chunks, enable_fp_fusion=False)
-    _raise(found[2], gamma, vocab)
+    if found[2].any():  # here the host waits for the device
+        row = int(found[2].nonzero()[0, 0])
+        demand_verified(int(found[2, row]), row, gamma, vocab)
     return found[0], found[1]
 
 
@@ -78,19 +79,6 @@ def _rows(probs: Tensor) -> Tensor:
     """Give probabilities whose rows are each contiguous, other strides as they are; bfloat16 as its bits."""
     rows = probs if probs.stride(2) == 1 or probs.shape[2] == 1 else probs.contiguous()
     return rows.view(torch.int16) if rows.dtype == torch.bfloat16 else rows
-
-
-def _raise(faults: Tensor, gamma: int, vocab: int) -> None:
-    """Raise the first refusal, if any: here the host waits for the device."""
-    if not faults.any():
-        return
-    row = int(faults.nonzero()[0, 0])
-    fault = int(faults[row])
-    if fault == LENGTH:
-        raise outside("num_draft_tokens", f"0 .. {gamma}", row)
-    if fault == TOKEN:
-        raise outside("draft_tokens", f"[0, {vocab})", row)
-    raise unfit(row) if fault == UNFIT else no_mass(row)
 
 
 @triton.jit

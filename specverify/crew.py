@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from specverify.cases import Case
-from specverify.errors import ConfigError, SpecverifyError
+from specverify.errors import SpecverifyError
 from specverify.plan import Plan
 from specverify.plan import plan as make_plan
 from specverify.randomness import global_randomness
@@ -31,8 +31,7 @@ from specverify.registry import load
 from specverify.serving import declaration, keep_one_thread, set_apart
 from specverify.tasks import Done, Results, Task, carry_out, tasks
 from specverify.threads import one_torch_thread
-from specverify.wording import brief
-from specverify.worker import start_method
+from specverify.worker import require_same, start_method
 
 __all__ = ["Crew"]
 
@@ -70,7 +69,8 @@ class Crew:
         try:
             with warnings.catch_warnings():  # newer Pythons warn of a fork beside threads; NumPy's are made for it
                 warnings.simplefilter("ignore", DeprecationWarning)
-                self._demand_same(_result(self._pool.submit(_ready)))
+                declared = _result(self._pool.submit(_ready))
+            require_same(declared, self._plan.verifier, self._plan.options.target)
         except BaseException:
             self._pool.shutdown(cancel_futures=True)
             raise
@@ -84,13 +84,6 @@ class Crew:
                 with suppress(OSError):
                     os.kill(process, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
         self._pool.shutdown(wait=kind is None, cancel_futures=True)
-
-    def _demand_same(self, declared: object) -> None:
-        if declared != declaration(self._plan.verifier):
-            raise ConfigError(
-                f"expected target to name the sampler that is checked, got {brief(self._plan.options.target)}, which "
-                f"declares something else; name the same one"
-            )
 
     def _submit(self, task: Task) -> Future[Done]:
         with _told():

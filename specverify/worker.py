@@ -24,7 +24,7 @@ from specverify.handing import Handed
 from specverify.serving import Answer, Request, declaration, serve
 from specverify.wording import brief
 
-__all__ = ["MAX_LOST", "SamplerLost", "Worker", "start_method"]
+__all__ = ["MAX_LOST", "SamplerLost", "Worker", "require_same", "start_method"]
 
 MAX_LOST = 3
 """Lost workers after which a run ends."""
@@ -164,11 +164,7 @@ class Worker:
             raise SamplerLoadError(
                 f"expected to load {named} within {START_S:g} s; its import hangs in a worker process"
             )
-        if _raised(said) != declaration(self._verifier):
-            raise ConfigError(
-                f"expected target to name the sampler that is checked, got {named}, which declares something else; "
-                f"name the same one"
-            )
+        require_same(_raised(said), self._verifier, self._target)
 
     def _lose(self, late: bool, given: str) -> NoReturn:
         """Give up a worker and say why."""
@@ -218,6 +214,15 @@ def _kill(process: Any) -> None:
     process.kill()
     process.join()
     process.close()
+
+
+def require_same(declared: object, verifier: Verifier, target: str | None) -> None:
+    """Raise a ConfigError unless what a process has loaded by name declares what the sampler to be checked does."""
+    if declared != declaration(verifier):
+        raise ConfigError(
+            f"expected target to name the sampler that is checked, got {brief(target or verifier.name)}, which "
+            f"declares something else; name the same one"
+        )
 
 
 def start_method(verifier: Verifier, target: str | None, option: str) -> str:
