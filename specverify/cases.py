@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from specverify.arrays import FloatArray, IntArray
 from specverify.errors import ConfigError
+from specverify.loops import Loop
 from specverify.rows import (
     Prefix,
     draft_length,
@@ -55,6 +56,8 @@ class Case:
         description: One line: what the case is good for.
         ragged: Whether the rows of one batch have draft lengths from 0 to num_draft_tokens.
         tree: The tree of drafts, num_draft_tokens deep, of a case for tree verifiers; None for one draft per position.
+        loop: What a generate loop is asked for, of a case for generators: its rows are then those of all the new
+            tokens after its prompt, and num_draft_tokens is one less than their number.
 
     Example:
         >>> case = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
@@ -68,6 +71,7 @@ class Case:
     description: str = ""
     ragged: bool = False
     tree: Tree | None = None
+    loop: Loop | None = None
     _exact_target: _Exact | None = field(default=None, repr=False)
     _exact_draft: _Exact | None = field(default=None, repr=False)
 
@@ -182,6 +186,30 @@ class Case:
             _exact_target=target if exact else None,
             _exact_draft=draft if exact else None,
         )
+
+    @classmethod
+    def from_loop(cls, name: str, loop: Loop, description: str = "") -> Case:
+        """Build a case for generators: the rows of all new tokens, as the target and the sampling parameters make them.
+
+        Args:
+            name: Short unique name.
+            loop: What the generate loop is asked for.
+            description: One line: what the case is good for.
+
+        Example:
+            >>> from specverify.loops import MarkovModel
+            >>> coin = MarkovModel(np.log([[[0.5, 0.5]]]), 0)
+            >>> Case.from_loop("coins", Loop(coin, coin, (0,), 1, 3)).num_draft_tokens
+            2
+        """
+        size, length = loop.vocab_size, loop.max_new_tokens
+        if size**length > MAX_TABLE_CELLS:
+            raise ConfigError(
+                f"case {brief(name)}: expected at most {MAX_TABLE_CELLS} runs of new tokens, got V={size} with "
+                f"max_new_tokens={length}; use fewer tokens"
+            )
+        target, draft = loop.levels(loop.target_laws, length), loop.levels(loop.draft_laws, length - 1)
+        return cls(name, tuple(map(frozen, target)), tuple(map(frozen, draft)), description, loop=loop)
 
     @property
     def vocab_size(self) -> int:

@@ -34,6 +34,7 @@ class Verifier:
         readonly: It promises not to write, and may get read-only views.
         mutates: Array arguments that it is known to overwrite.
         version: Version of the engine behind it, for the report.
+        kind: "verifier", which gets drafts or models and gives one round, or "generator", which is a whole loop.
     """
 
     function: Callable[..., Any]
@@ -48,11 +49,17 @@ class Verifier:
     readonly: bool = False
     mutates: frozenset[str] = frozenset()
     version: str = ""
+    kind: str = "verifier"
+
+    @property
+    def loops(self) -> bool:
+        """Whether it is a whole generate loop."""
+        return self.kind == "generator"
 
     @property
     def drafts(self) -> bool:
         """Whether it drafts by itself, from models, instead of verifying drafts of the kit."""
-        return "target_model" in self.asks
+        return self.loops or "target_model" in self.asks
 
     @property
     def tree(self) -> bool:

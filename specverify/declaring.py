@@ -8,15 +8,18 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import fields
 from operator import index
 from typing import Any
 
 from specverify.errors import ContractError
 from specverify.nearest import did_you_mean, nearest
+from specverify.processing import Sampling
 from specverify.tolerance import DEFAULT_TOLERANCE, TOLERANCES
 from specverify.wording import brief
 
 __all__ = [
+    "GENERATOR_PARAMETERS",
     "MODELS",
     "PARAMETERS",
     "RANDOMNESS",
@@ -24,6 +27,7 @@ __all__ = [
     "check_options",
     "check_texts",
     "function_name",
+    "generator_parameters_asked",
     "parameters_asked",
 ]
 
@@ -47,6 +51,22 @@ MODELS = ("draft_model", "target_model")
 
 PARAMETERS = tuple(dict.fromkeys((*ARRAYS, *RANDOMNESS, *MODELS)))
 """Every parameter name that a verifier may ask for."""
+
+SAMPLING = tuple(field.name for field in fields(Sampling))
+
+GENERATOR_PARAMETERS = (
+    *MODELS,
+    *(f"{model}_transformers" for model in MODELS),
+    "prompt",
+    "num_draft_tokens",
+    "max_new_tokens",
+    "eos_token_id",
+    "seed",
+    "seeds",
+    "generator",
+    *SAMPLING,
+)
+"""Every parameter name that a generator may ask for."""
 
 FRAMEWORKS = ("numpy", "torch")
 
@@ -73,10 +93,7 @@ def parameters_asked(label: str, function: Callable[..., Any]) -> frozenset[str]
         >>> sorted(parameters_asked("f", lambda draft_tokens, seed=None, verbose=False: None))
         ['draft_tokens', 'seed']
     """
-    parameters = [parameter for parameter in _signature(label, function) if parameter.name not in _bound(function)]
-    for parameter in parameters:
-        _check_parameter(label, parameter)
-    asks = frozenset(parameter.name for parameter in parameters) & frozenset(PARAMETERS)
+    asks = _asked(label, function, PARAMETERS)
     _check_drafting(label, asks)
     _check_tree(label, asks)
     if asks.isdisjoint({"draft_tokens", "target_probs", "target_logits", "target_model"}):
@@ -86,6 +103,38 @@ def parameters_asked(label: str, function: Callable[..., Any]) -> frozenset[str]
             f"{sorted(asks)}; add the arguments it verifies with, by name",
         )
     return asks
+
+
+def generator_parameters_asked(label: str, function: Callable[..., Any]) -> frozenset[str]:
+    """Read from the signature of a generate loop the known parameters that are to be passed.
+
+    Args:
+        label: Name for messages.
+        function: Any callable but a class.
+
+    Raises:
+        ContractError: A parameter cannot be supplied, or the prompt, the length or a target model is not asked for.
+
+    Example:
+        >>> sorted(generator_parameters_asked("f", lambda target_model, prompt, max_new_tokens: None))
+        ['max_new_tokens', 'prompt', 'target_model']
+    """
+    asks = _asked(label, function, GENERATOR_PARAMETERS)
+    models = {"target_model", "target_model_transformers"}
+    if not asks >= {"prompt", "max_new_tokens"} or asks.isdisjoint(models):
+        raise _broken(
+            label,
+            f"expected a generator to ask for prompt, max_new_tokens and target_model (or target_model_transformers), "
+            f"got parameters {sorted(asks)}; add those that are missing, by name",
+        )
+    return asks
+
+
+def _asked(label: str, function: Callable[..., Any], known: Collection[str]) -> frozenset[str]:
+    parameters = [parameter for parameter in _signature(label, function) if parameter.name not in _bound(function)]
+    for parameter in parameters:
+        _check_parameter(label, parameter, known)
+    return frozenset(parameter.name for parameter in parameters) & frozenset(known)
 
 
 def check_texts(label: object, *, name: object, device: object, version: object) -> None:
@@ -182,18 +231,18 @@ def _bound(function: object) -> Iterable[str]:
     return function.keywords if isinstance(function, functools.partial) else ()
 
 
-def _check_parameter(label: str, parameter: inspect.Parameter) -> None:
+def _check_parameter(label: str, parameter: inspect.Parameter, known: Collection[str]) -> None:
     if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
         raise _broken(
             label,
             f"expected parameters that can be passed by name, got positional-only "
             f"{parameter.name!r}; drop the '/' from its signature",
         )
-    if parameter.name not in PARAMETERS and parameter.default is inspect.Parameter.empty:
+    if parameter.name not in known and parameter.default is inspect.Parameter.empty:
         raise _broken(
             label,
             f"unknown parameter {parameter.name!r}; on offer are, nearest first: "
-            f"{', '.join(nearest(parameter.name, PARAMETERS))}",
+            f"{', '.join(nearest(parameter.name, known))}",
         )
 
 
