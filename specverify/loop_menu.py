@@ -1,7 +1,8 @@
 """The built-in cases of generate loops: small models with a memory, and one case for every sampling parameter.
 
 The laws depend on the position and on the last two tokens, the prompt's among them, so that no two rows of a round are
-equal; a case without a draft is the control of the harness itself.
+equal, and no filter has a tie to decide, which correct loops decide differently. A case without a draft is the control
+of the harness itself.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 
@@ -20,10 +22,8 @@ from specverify.processing import Grammar, Sampling
 __all__ = ["base_loop", "flat_loop", "loop_menu"]
 
 ORDER = 2
-PHASES = 3
 PROMPT = (1, 0, 2)
 MATE = (2, 2, 0)
-SHARES = 16
 PROCESSES = 3  # fresh ones, beside this
 EOS = 2
 # An opening token (0) must be followed by a closing one (1) before it may come again; 2 is free.
@@ -34,8 +34,9 @@ _SAMPLING = {
     "hot": (Sampling(temperature=2.0), "temperature 2"),
     "top-k": (Sampling(top_k=2), "the two likeliest tokens"),
     "temperature-top-k": (Sampling(temperature=0.7, top_k=2), "temperature .7 with the two likeliest tokens"),
-    "top-p": (Sampling(top_p=0.7), "the likeliest tokens of mass .7"),
-    "min-p": (Sampling(min_p=0.5), "tokens of at least half the likeliest one's probability"),
+    "top-p": (Sampling(top_p=0.85), "the likeliest tokens of mass .85"),
+    "min-p": (Sampling(min_p=0.35), "tokens of at least .35 times the likeliest one's probability"),
+    "filters": (Sampling(temperature=0.7, top_k=2, top_p=0.715), "temperature, top-k and top-p, whose order matters"),
     "repetition": (Sampling(repetition_penalty=1.6), "what came before is less likely, drafts included"),
     "frequency": (Sampling(frequency_penalty=0.9), "what was generated is less likely each time"),
     "bias": (Sampling(logit_bias=(-100.0, 0.0, 0.7)), "a token that is ruled out and one that is favoured"),
@@ -51,8 +52,7 @@ def loop_menu() -> tuple[Case, ...]:
         >>> [case.name for case in loop_menu()][:3]
         ['loop', 'loop-no-draft', 'loop-one-draft']
     """
-    base = base_loop()
-    ending = replace(base, target=replace(base.target, eos_token_id=EOS), draft=replace(base.draft, eos_token_id=EOS))
+    base, ending = base_loop(), base_loop(EOS)
     cases = [
         Case.from_loop("loop", base, "laws that depend on the position and the last two tokens"),
         Case.from_loop("loop-no-draft", replace(base, num_draft_tokens=0), "the control without a draft"),
@@ -61,7 +61,9 @@ def loop_menu() -> tuple[Case, ...]:
         Case.from_loop("loop-mates", replace(base, mate=MATE), "every other row has another prompt"),
     ]
     for name, (sampling, description) in _SAMPLING.items():
-        cases.append(Case.from_loop(f"loop-{name}", replace(base, sampling=sampling), description))
+        # The penalty counts the prompt: one that holds every token would leave nothing to count.
+        prompt = (PROMPT[0],) * len(PROMPT) if sampling.repetition_penalty != 1 else PROMPT
+        cases.append(Case.from_loop(f"loop-{name}", replace(base, sampling=sampling, prompt=prompt), description))
     late = replace(ending, sampling=Sampling(min_new_tokens=2))
     cases += [
         Case.from_loop("loop-end", ending, "a token that ends the sequence, also inside a draft"),
@@ -71,9 +73,10 @@ def loop_menu() -> tuple[Case, ...]:
     return tuple(cases)
 
 
-def base_loop() -> Loop:
+def base_loop(eos_token_id: int | None = None) -> Loop:
     """Give the loop that the cases vary: three tokens, two drafts per round, four new tokens."""
-    return Loop(*_models(3, ORDER, PHASES, 402), prompt=PROMPT, num_draft_tokens=2, max_new_tokens=4)
+    target, draft = _models(_rows(3, shares=16, most=10), 3, 372, eos_token_id)
+    return Loop(target, draft, prompt=PROMPT, num_draft_tokens=2, max_new_tokens=4)
 
 
 @cache
@@ -91,23 +94,20 @@ def _processes(base: Loop) -> Iterator[Case]:
 
 
 def _deep() -> Loop:
-    return Loop(*_models(2, ORDER, PHASES, 637), prompt=(0, 1, 1), num_draft_tokens=4, max_new_tokens=6)
+    target, draft = _models(_rows(2, shares=32, most=26), 5, 73)
+    return Loop(target, draft, prompt=(0, 1, 1), num_draft_tokens=4, max_new_tokens=6)
 
 
-def _models(size: int, order: int, phases: int, seed: int) -> tuple[MarkovModel, MarkovModel]:
-    """Make a target whose rows are far apart, and a draft that is half right, from sixteenths."""
+def _models(rows: FloatArray, phases: int, seed: int, eos: int | None = None) -> tuple[MarkovModel, MarkovModel]:
+    """Make a target of different rows, as many phases as a round has, and a draft that is half right."""
     rng = np.random.default_rng(seed)
-    target, other = (_rows(rng, phases * size**order, size) for _ in range(2))
-    shape = (phases, size**order, size)
+    shape = (phases, rows.shape[1] ** ORDER, rows.shape[1])
+    target, other = (rng.permutation(rows)[: shape[0] * shape[1]].reshape(shape) for _ in range(2))
     draft = (target + other) / 2
-    return tuple(MarkovModel(np.log(laws).reshape(shape), order) for laws in (target, draft))  # type: ignore[return-value]
+    return MarkovModel(np.log(target), ORDER, eos), MarkovModel(np.log(draft), ORDER, eos)
 
 
-def _rows(rng: np.random.Generator, rows: int, size: int) -> FloatArray:
-    """Draw laws of positive sixteenths, each with a favourite of its own."""
-    favourite = rng.integers(0, size, rows)
-    units = np.ones((rows, size), dtype=np.int64)
-    for _ in range(SHARES - size):
-        token = np.where(rng.integers(0, 2, rows) == 1, favourite, rng.integers(0, size, rows))
-        units[np.arange(rows), token] += 1
-    return np.asarray(units / SHARES)
+def _rows(size: int, shares: int, most: int) -> FloatArray:
+    """List the laws of so many shares in which no two tokens have as many, none of them none, and none too many."""
+    units = (row for row in product(range(1, most + 1), repeat=size) if sum(row) == shares and len(set(row)) == size)
+    return np.array(list(units)) / shares

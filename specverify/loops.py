@@ -14,9 +14,15 @@ from typing import Protocol
 import numpy as np
 
 from specverify.arrays import FloatArray, IntArray
+from specverify.errors import ConfigError, ContractError
+from specverify.integers import integer
 from specverify.processing import PLAIN, Sampling
+from specverify.rows import MAX_DRAFT_TOKENS, is_law
+from specverify.wording import brief
 
 __all__ = ["LanguageModel", "Loop", "MarkovModel", "prefixes"]
+
+MAX_PROCESS = 1024
 
 
 class LanguageModel(Protocol):
@@ -46,6 +52,9 @@ class MarkovModel:
         order: How many tokens count; where the context is shorter, token 0 stands for what is missing.
         eos_token_id: The token that ends a sequence, or None.
 
+    Raises:
+        ConfigError: The rows are no laws of that many contexts.
+
     Example:
         >>> always = MarkovModel(np.log([[[0.5, 0.5]]]), 0)
         >>> np.exp(always(np.array([[0, 1, 1]]))).tolist()
@@ -56,18 +65,42 @@ class MarkovModel:
     order: int
     eos_token_id: int | None = None
 
+    def __post_init__(self) -> None:
+        rows = np.array(self.log_probs, dtype=np.float64)
+        if rows.ndim != 3 or not rows.size or rows.shape[1] != rows.shape[2] ** integer("order", self.order, 0, 64):
+            raise ConfigError(
+                f"expected log_probs float64 [phases, V ** order, V] with order {self.order}, got shape "
+                f"{list(rows.shape)}; give one row for each phase and each run of {self.order} tokens"
+            )
+        if not is_law(np.exp(rows).reshape(-1, rows.shape[2])):
+            raise ConfigError("expected rows of log_probs whose exponentials sum to 1, got others; normalise them")
+        rows.flags.writeable = False
+        object.__setattr__(self, "log_probs", rows)
+
     @property
     def vocab_size(self) -> int:
         """Number V of tokens."""
         return int(self.log_probs.shape[2])
 
     def __call__(self, tokens: IntArray) -> FloatArray:
-        """Give log p(. | tokens), float64 [B, V], after contexts int64 [B, T]."""
-        rows, length = tokens.shape
-        number = np.zeros(rows, dtype=np.int64)
-        for column in range(max(0, length - self.order), length):
-            number = number * self.vocab_size + tokens[:, column]
-        return np.asarray(self.log_probs[length % len(self.log_probs), number])
+        """Give log p(. | tokens), float64 [B, V], after contexts int [B, T].
+
+        Raises:
+            ContractError: The contexts have another shape or type, or are outside the vocabulary.
+        """
+        contexts = np.asarray(tokens)
+        if contexts.ndim != 2 or (contexts.size and contexts.dtype.kind not in "iu"):
+            raise ContractError(
+                f"expected contexts int [B, T], got {contexts.dtype} of shape {list(contexts.shape)}; pass a batch"
+            )
+        length = contexts.shape[1]
+        recent = contexts[:, max(0, length - self.order) :].astype(np.int64)
+        if recent.size and not 0 <= recent.min() <= recent.max() < self.vocab_size:
+            raise ContractError(
+                f"expected tokens in 0..{self.vocab_size - 1}, got {recent.min()} to {recent.max()}; pass no padding"
+            )
+        place = self.vocab_size ** np.arange(recent.shape[1])[::-1]
+        return np.asarray(self.log_probs[length % len(self.log_probs), recent @ place])
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +109,23 @@ class Loop:
 
     Attributes:
         target: The target model.
-        draft: The draft model.
-        prompt: The tokens that are there before.
+        draft: The draft model, of the same vocabulary.
+        prompt: The tokens that are there before, one or more.
         num_draft_tokens: Tokens drafted in a round; 0 for the control without a draft.
         max_new_tokens: Number L of new tokens.
         sampling: Sampling parameters.
-        mate: Prompt of the batch mates, whose tokens are not counted; empty where there are none.
+        mate: Prompt of the batch mates, which are not counted, as long as the prompt; empty where there are none.
         process: Number of the fresh process that it is run in; 0 for this one.
+
+    Raises:
+        ConfigError: The models, the prompts and the sampling parameters are not of one vocabulary, or a number lies
+            outside its domain.
+
+    Example:
+        >>> coin = MarkovModel(np.log([[[0.5, 0.5]]]), 0)
+        >>> loop = Loop(coin, coin, prompt=(0,), num_draft_tokens=2, max_new_tokens=3, sampling=Sampling(top_k=1))
+        >>> loop.target_laws(np.array([[1, 0]])).tolist()
+        [[1.0, 0.0]]
     """
 
     target: LanguageModel
@@ -93,6 +136,27 @@ class Loop:
     sampling: Sampling = PLAIN
     mate: tuple[int, ...] = ()
     process: int = 0
+
+    def __post_init__(self) -> None:
+        size, eos = self.target.vocab_size, self.target.eos_token_id
+        _same("the draft model's vocabulary", self.draft.vocab_size, size)
+        integer("num_draft_tokens", self.num_draft_tokens, 0, MAX_DRAFT_TOKENS)
+        integer("max_new_tokens", self.max_new_tokens, 1, MAX_DRAFT_TOKENS)
+        integer("process", self.process, 0, MAX_PROCESS)
+        if eos is not None:
+            integer("eos_token_id", eos, 0, size - 1)
+        for name, tokens in (("prompt", self.prompt), ("mate", self.mate)):
+            ids = tuple(integer(f"each token of {name}", token, 0, size - 1) for token in tokens)
+            object.__setattr__(self, name, ids)
+        if not self.prompt or len(self.mate) not in (0, len(self.prompt)):
+            raise ConfigError(
+                f"expected a prompt of one token or more, and a mate of none or as many, got {brief(self.prompt)} and "
+                f"{brief(self.mate)}; one batch has prompts of one length"
+            )
+        if self.sampling.logit_bias:
+            _same("the logit_bias", len(self.sampling.logit_bias), size)
+        if self.sampling.allowed_tokens is not None:
+            _same("the grammar", self.sampling.allowed_tokens.vocab_size, size)
 
     @property
     def vocab_size(self) -> int:
@@ -128,6 +192,11 @@ class Loop:
         return tuple(laws(prefixes(self.vocab_size, length)) for length in range(depth))
 
 
+def _same(what: str, size: int, wanted: int) -> None:
+    if size != wanted:
+        raise ConfigError(f"expected {what} to be of {wanted} tokens, as the target model is, got {size}; make it so")
+
+
 def prefixes(vocab_size: int, length: int) -> IntArray:
     """List all runs of so many tokens: int64 [V ** length, length], the first token leading.
 
@@ -135,9 +204,5 @@ def prefixes(vocab_size: int, length: int) -> IntArray:
         >>> prefixes(2, 2).tolist()
         [[0, 0], [0, 1], [1, 0], [1, 1]]
     """
-    number = np.arange(vocab_size**length)
-    return (
-        np.stack([number // vocab_size ** (length - 1 - i) % vocab_size for i in range(length)], axis=1)
-        if length
-        else np.zeros((1, 0), dtype=np.int64)
-    )
+    place = vocab_size ** np.arange(length)[::-1]
+    return np.arange(vocab_size**length)[:, None] // place % vocab_size
