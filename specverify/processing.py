@@ -185,8 +185,9 @@ class Sampling:
                 f"expected a token that is possible after the generated tokens {brief(generated[row].tolist())}, got "
                 f"none under {cause}; allow one to which the model gives a probability"
             )
-        # The difference first: scores that overflow when divided would be all alike.
-        weights = np.exp((scores - best) / self.temperature)
+        # The difference first: of scores that overflow when divided none would be the best.
+        with np.errstate(over="ignore"):
+            weights = np.exp((scores - best) / self.temperature)
         return self.filtered(weights / weights.sum(axis=1, keepdims=True))
 
     def filtered(self, laws: FloatArray) -> FloatArray:
