@@ -19,7 +19,7 @@ Law = tuple[Fraction, ...]
 def scored(row: Any) -> np.ndarray:
     """Give a row of probabilities as log-probabilities, float64 [1, V]."""
     with np.errstate(divide="ignore"):
-        return np.log(np.array([[float(x) for x in row]]))
+        return np.asarray(np.log([[float(x) for x in row]]))
 
 
 def law(sampling: Sampling, row: Any, generated: Any = NOTHING, prompt: tuple[int, ...] = (), eos: Any = None) -> Any:
@@ -178,7 +178,7 @@ def test_what_is_passed_to_a_generator() -> None:
     assert PLAIN.argument("logit_bias", 2).tolist() == [0, 0]
     assert Sampling(logit_bias=(1, -np.inf)).argument("logit_bias", 2).tolist() == [1, -np.inf]
     assert PLAIN.argument("allowed_tokens", 2)(np.array([[0, 1], [1, 1]])).all()
-    assert Sampling(logit_bias=np.zeros(2), min_p=0.5).set_names == {"logit_bias", "min_p"}
+    assert Sampling(logit_bias=(0.0, 0.0), min_p=0.5).set_names == {"logit_bias", "min_p"}
 
 
 # --- against the processors of transformers --------------------------------------------------------------------------
