@@ -10,7 +10,7 @@ import random
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,12 +21,16 @@ from specverify.arrays import IntArray
 from specverify.contract import Verifier
 from specverify.declaring import RANDOMNESS
 from specverify.errors import SpecverifyError
-from specverify.handing import Batch, Handed
+from specverify.handing import Batch
+from specverify.loop_handing import AnyHanded, HandedLoop
+from specverify.loop_reading import read_generated
+from specverify.loops import Loop
 from specverify.randomness import global_randomness, seed_globals
 from specverify.reading import OutputFault, on_host, read, read_drafted, read_tree
+from specverify.trace import Rounds
 from specverify.wording import clip, printable
 
-__all__ = ["GLOBAL", "Caller", "Reply", "SamplerRaised", "call", "described", "raw_call"]
+__all__ = ["GLOBAL", "Caller", "Reply", "SamplerRaised", "call", "described", "here", "raw_call"]
 
 MAX_FRAMES = 6
 SHOWN_ROWS = 3
@@ -46,13 +50,15 @@ class Reply:
         next_token: int64 [B], the replacement or bonus token; -1 where none was emitted.
         warnings: What it did beside, such as writing to its arguments.
         draft_tokens: int64 [B, G], -1 beyond a row's own length, where the kit did not draft them itself; the accepted
-            path in the case of a tree; else None.
+            path in the case of a tree, all but the last of the new tokens of a generator; else None.
+        rounds: What a generator reported of its rounds, or None.
     """
 
     num_accepted: IntArray
     next_token: IntArray
     warnings: tuple[str, ...] = ()
     draft_tokens: IntArray | None = None
+    rounds: Rounds | None = None
 
 
 class SamplerRaised(SpecverifyError):
@@ -73,7 +79,7 @@ class Caller(Protocol):
     def __call__(
         self,
         verifier: Verifier,
-        handed: Handed,
+        handed: AnyHanded,
         draft_tokens: IntArray,
         num_draft_tokens: IntArray,
         seed: int,
@@ -84,9 +90,15 @@ class Caller(Protocol):
         """Call a verifier once on a batch, as :func:`call` does."""
 
 
+@contextmanager
+def here(caller: Caller | None = None) -> Iterator[Caller]:
+    """Give what makes calls for as long as a unit runs: a caller, or :func:`call` in this process."""
+    yield call if caller is None else caller
+
+
 def call(
     verifier: Verifier,
-    handed: Handed,
+    handed: AnyHanded,
     draft_tokens: IntArray,
     num_draft_tokens: IntArray,
     seed: int,
@@ -122,6 +134,8 @@ def call(
     """
     batch = handed.batch(draft_tokens, num_draft_tokens, seed, seeds)
     result, warnings = raw_call(verifier, handed, batch, seed, watch=watch)
+    if isinstance(handed, HandedLoop):
+        return _generated(handed.loop, len(batch.integers["prompt"]), result, warnings)
     size = handed.case.vocab_size
     drafts = None
     with np.errstate():  # a foreign array type may run code of its own when it is read
@@ -135,8 +149,17 @@ def call(
     return Reply(num_accepted, next_token, warnings, drafts)
 
 
+def _generated(loop: Loop, rows: int, result: object, warnings: tuple[str, ...]) -> Reply:
+    """Read new tokens as a block of which all but the last are accepted; batch mates are dropped."""
+    with np.errstate():
+        tokens, rounds = read_generated(result, rows, loop)
+    own = slice(None, None, 2 if loop.mate else 1)
+    tokens, rounds = tokens[own], None if rounds is None else rounds.part(own)
+    return Reply(np.full(len(tokens), tokens.shape[1] - 1), tokens[:, -1], warnings, tokens[:, :-1], rounds)
+
+
 def raw_call(
-    verifier: Verifier, handed: Handed, batch: Batch, seed: int, *, watch: bool = False
+    verifier: Verifier, handed: AnyHanded, batch: Batch, seed: int, *, watch: bool = False
 ) -> tuple[object, tuple[str, ...]]:
     """Call a verifier once on a batch that was built, and give what it returned, unread, and the warnings.
 
@@ -170,7 +193,7 @@ def raw_call(
 
 
 def _side_effects(
-    verifier: Verifier, handed: Handed, batch: Batch, threads: int | None, before: dict[str, object]
+    verifier: Verifier, handed: AnyHanded, batch: Batch, threads: int | None, before: dict[str, object]
 ) -> Iterator[str]:
     """Say what a call changed beside: its arguments, the threads, the global generators."""
     name = clip(printable(verifier.name), SHOWN_NAME)
@@ -198,14 +221,14 @@ def _generators() -> dict[str, object]:
     return states if torch is None else {**states, "torch": torch.get_rng_state().numpy().tobytes()}
 
 
-def described(handed: Handed, draft_tokens: IntArray, seed: int) -> str:
+def described(handed: AnyHanded, draft_tokens: IntArray, seed: int) -> str:
     """Name the input of a call in one line: case, seed and first rows."""
     rows = f"{len(draft_tokens)} row(s), draft_tokens {clip(str(draft_tokens[:SHOWN_ROWS].tolist()), LONGEST_FRAME)}"
     more = " and so on" if len(draft_tokens) > SHOWN_ROWS else ""
     return f"with case {handed.case.name!r}, seed {seed}, {rows}{more}"
 
 
-def _report(error: BaseException, handed: Handed, draft_tokens: IntArray, seed: int) -> str:
+def _report(error: BaseException, handed: AnyHanded, draft_tokens: IntArray, seed: int) -> str:
     own = (__file__, reading.__file__)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in own]
     if len(frames) > MAX_FRAMES:

@@ -209,6 +209,8 @@ class Case:
                 f"max_new_tokens={length}; use fewer tokens"
             )
         target, draft = loop.levels(loop.target_laws, length), loop.levels(loop.draft_laws, length - 1)
+        if all((rows == rows[0]).all() for rows in (*target, *draft)):  # the context has no say
+            target, draft = (tuple(rows[:1] for rows in model) for model in (target, draft))
         return cls(name, tuple(map(frozen, target)), tuple(map(frozen, draft)), description, loop=loop)
 
     @property

@@ -49,7 +49,7 @@ class Check:
         asserted = {
             "lossless": "Asserted for every sampler.",
             "rule": "Asserted only when the sampler declares the rule.",
-            "contract": "Asserted of what the sampler asked for.",
+            "contract": "Asserted of what the sampler asked for, or reports of itself.",
         }[self.scope]
         return (
             f"{self.id}  {self.title}\n\nLaw:      {self.claim}\nFinds:    {self.finds}\n"
@@ -211,6 +211,31 @@ _CHECKS = (
         "When every draft is accepted the bonus token follows the rule's law; token rule: p after the whole draft.",
         "bonus from the draft, from the previous row, by argmax, or missing",
         f"cells of the bonus, given that all drafts were accepted; {_G}",
+    ),
+    Check(
+        "SV-PRP-001",
+        "proposals follow the reported q",
+        "contract",
+        "A loop that reports its rounds drew each drafted token from the law q that it reports for it.",
+        "a q of other rows, columns or processors than the draft's, a permuted vocabulary, drafts by argmax",
+        f"the place of each draft in the distribution function of its q, spread by a coin, in 16 equal cells; {_G}",
+        "arXiv 2211.17192, Algorithm 1: the draft is sampled from q",
+    ),
+    Check(
+        "SV-RND-001",
+        "acceptance in reported rounds",
+        "rule",
+        "In a loop's reported round a draft is accepted as the declared rule says, for the q reported and the exact p.",
+        "scores of another row or context, filters on one side, leniency, caches that keep rejected drafts",
+        f"accepted or refused, spread by a coin over the chance due, in 16 equal cells; {_G}",
+    ),
+    Check(
+        "SV-RND-002",
+        "replacement and bonus in reported rounds",
+        "rule",
+        "The token after the accepted drafts of a reported round follows the declared rule's residual, or the target.",
+        "bonus by argmax or from another row, redraws, filters lost on the bonus row",
+        f"the token's place in the distribution function due, spread by a coin, in 16 equal cells; {_G}",
     ),
     Check(
         "SV-LEN-001",

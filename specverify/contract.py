@@ -14,7 +14,7 @@ from typing import Any, overload
 from specverify.declaring import array_names, check_options, check_texts, function_name, parameters_asked
 from specverify.tolerance import DEFAULT_TOLERANCE
 
-__all__ = ["Verifier", "as_verifier", "verifier"]
+__all__ = ["Verifier", "verifier"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,16 +174,3 @@ def verifier(
         )
 
     return declare if function is ... else declare(function)
-
-
-def as_verifier(sampler: Callable[..., Any]) -> Verifier:
-    """Give a Verifier as it is and declare any other callable with the default options.
-
-    Raises:
-        ContractError: It is no callable, or asks for something that is not on offer.
-
-    Example:
-        >>> as_verifier(lambda draft_tokens: draft_tokens).dtype
-        'float64'
-    """
-    return sampler if isinstance(sampler, Verifier) else verifier(sampler)

@@ -24,6 +24,7 @@ __all__ = [
     "PARAMETERS",
     "RANDOMNESS",
     "array_names",
+    "asks_as_generator",
     "check_options",
     "check_texts",
     "function_name",
@@ -128,6 +129,14 @@ def generator_parameters_asked(label: str, function: Callable[..., Any]) -> froz
             f"got parameters {sorted(asks)}; add those that are missing, by name",
         )
     return asks
+
+
+def asks_as_generator(function: object) -> bool:
+    """Say whether a callable asks for new tokens, as generate loops do and verifiers do not."""
+    try:
+        return "max_new_tokens" in inspect.signature(function).parameters  # type: ignore[arg-type]
+    except Exception:  # a foreign object may do anything; what is wrong with it is told when it is declared
+        return False
 
 
 def _asked(label: str, function: Callable[..., Any], known: Collection[str]) -> frozenset[str]:

@@ -12,11 +12,17 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any, overload
 
-from specverify.contract import Verifier
-from specverify.declaring import check_options, check_texts, function_name, generator_parameters_asked
+from specverify.contract import Verifier, verifier
+from specverify.declaring import (
+    asks_as_generator,
+    check_options,
+    check_texts,
+    function_name,
+    generator_parameters_asked,
+)
 from specverify.tolerance import DEFAULT_TOLERANCE
 
-__all__ = ["Generation", "Round", "generator"]
+__all__ = ["Generation", "Round", "as_sampler", "generator"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +84,9 @@ def generator(
     """Declare a generate loop; its parameter names say what it is called with.
 
     It must ask for ``prompt`` int64 [B, T], ``max_new_tokens`` and a target model, and may ask for a draft model,
-    ``num_draft_tokens``, ``eos_token_id``, ``seed``, ``seeds`` or ``generator``, and sampling parameters by the names of
-    ``specverify.processing.Sampling``: cases with a parameter that it does not ask for are left out. ``target_model``
-    and ``draft_model`` are functions from contexts int64 [B, T] to log-probabilities float64 [B, V];
+    ``num_draft_tokens``, ``eos_token_id``, ``seed``, ``seeds`` or ``generator``, and sampling parameters by the names
+    of ``specverify.processing.Sampling``: cases with a parameter that it does not ask for are left out.
+    ``target_model`` and ``draft_model`` are functions from contexts int64 [B, T] to log-probabilities float64 [B, V];
     ``target_model_transformers`` and ``draft_model_transformers`` the same laws as models of transformers.
 
     Args:
@@ -127,3 +133,18 @@ def generator(
         )
 
     return declare if function is ... else declare(function)
+
+
+def as_sampler(sampler: Callable[..., Any]) -> Verifier:
+    """Give a sampler as it is and declare any other callable with the default options: a loop where it asks as one.
+
+    Raises:
+        ContractError: It is no callable, or asks for something that is not on offer.
+
+    Example:
+        >>> as_sampler(lambda draft_tokens: draft_tokens).kind
+        'verifier'
+    """
+    if isinstance(sampler, Verifier):
+        return sampler
+    return generator(sampler) if asks_as_generator(sampler) else verifier(sampler)

@@ -11,18 +11,16 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from specverify.arrays import FloatArray, IntArray
 from specverify.cases import Case
 from specverify.contract import Verifier
-from specverify.errors import ContractError, SamplerLoadError
 from specverify.models import TableModel
+from specverify.placing import Placed, require_device
 from specverify.randomness import BONUS, UNIFORMS_DTYPE, Uniforms, draw_uniforms, make_generator, row_seeds, stream
 from specverify.rounding import Form, law_of, rounded
 from specverify.sampling import CaseSampler
 from specverify.tree import Tree, sibling_rows
-from specverify.wording import brief, told
 
 __all__ = ["Batch", "Handed"]
 
@@ -74,7 +72,8 @@ class Handed:
     def __init__(self, case: Case, verifier: Verifier) -> None:
         self.verifier = verifier
         self.given = case
-        self._check_device()
+        require_device(verifier)
+        self._placed = Placed(verifier)
         self._tables: dict[str, Any] = {}
         self._lay_out("target", case.target, np.full((1, case.vocab_size), 1 / case.vocab_size))
         self._lay_out("draft", case.draft, np.zeros((1, case.vocab_size)))
@@ -231,16 +230,6 @@ class Handed:
         tokens: IntArray = trace.completed[np.arange(len(draft_tokens)), num_draft_tokens]
         return tokens
 
-    def _placed(self, array: npt.NDArray[Any], floats: str | None = None) -> Any:
-        """Move a private array to the verifier's framework, its device and, for floats, its dtype or another."""
-        floats = floats or self.verifier.dtype
-        if self.verifier.framework == "numpy":
-            return array.astype(floats, copy=False) if array.dtype.kind == "f" else array
-        import torch
-
-        dtype = getattr(torch, floats) if array.dtype.kind == "f" else torch.int64
-        return torch.from_numpy(array).to(device=self.verifier.device, dtype=dtype)
-
     def _same(self, argument: Any, expected: Any) -> bool:
         if self.verifier.framework == "numpy":
             return np.array_equal(argument, expected)
@@ -248,26 +237,6 @@ class Handed:
 
         expected = expected if torch.is_tensor(expected) else self._placed(expected)
         return bool(argument.shape == expected.shape and torch.equal(argument, expected))
-
-    def _check_device(self) -> None:
-        if self.verifier.framework == "numpy":
-            return
-        try:
-            import torch
-        except ImportError:
-            raise SamplerLoadError(
-                f"verifier {brief(self.verifier.name)} needs torch, which is not installed: "
-                f"install torch in this environment"
-            ) from None
-        try:
-            torch.empty(1, device=self.verifier.device).cpu()  # the device "meta" can make, but not give back
-            if "generator" in self.verifier.asks:
-                make_generator(0, "torch", self.verifier.device)
-        except Exception as error:  # each device has errors of its own
-            raise ContractError(
-                f"verifier {brief(self.verifier.name)}: expected a device that torch can use here, got "
-                f"{brief(self.verifier.device)} ({told(error, 200)}); declare one that it has"
-            ) from None
 
 
 @lru_cache(maxsize=256)

@@ -15,6 +15,7 @@ from specverify.arrays import IntArray
 from specverify.cases import Case
 from specverify.distances import between_calls, between_rows, within_calls
 from specverify.findings import Finding
+from specverify.loop_menu import flat_loop
 from specverify.menu import coin_case, crowd_case, flat_case, wide_case
 from specverify.repeats import repeats
 
@@ -24,6 +25,8 @@ CALLS = 512
 COIN_ROWS = 512  # also the largest batch whose rows are compared at every distance
 FLAT_ROWS = 128
 WIDE_ROWS = 64
+LOOP_ROWS = 32
+LOOP_TOKENS = 256
 CROWD_ROWS = 8192
 CROWD_CALLS = 32
 COIN_CROWD_CALLS = 96  # the fewest that make a row of coins a run that never repeats by chance
@@ -44,11 +47,12 @@ class StageCase:
     calls: int
 
 
-def cases(max_batch: int | None) -> tuple[StageCase, ...]:
+def cases(max_batch: int | None, *, loops: bool = False) -> tuple[StageCase, ...]:
     """List the cases of the stage for a sampler.
 
     Args:
         max_batch: Largest number of rows that it takes, or None.
+        loops: Whether it is a generate loop, which is dear: it gets one case of fair tokens.
 
     Returns:
         The cases in the order in which they are run; a sampler of few rows gets no crowds.
@@ -57,6 +61,8 @@ def cases(max_batch: int | None) -> tuple[StageCase, ...]:
         >>> [(stage.case.name, stage.batch, stage.calls) for stage in cases(1)]
         [('coin', 1, 512), ('flat', 1, 512), ('wide', 1, 512)]
     """
+    if loops:
+        return (StageCase(flat_loop(LOOP_TOKENS), min(LOOP_ROWS, max_batch or LOOP_ROWS), CALLS),)
     return tuple(_cases(max_batch or CROWD_ROWS))
 
 

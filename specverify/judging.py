@@ -31,6 +31,7 @@ __all__ = ["COMBINED", "Headline", "Judgement", "ProbeResult", "decided"]
 
 ROW_CHECKS = ("SV-IND-001", "SV-IND-003")  # they compare the rows of one call
 UNSEEN = 1e-9  # chance that a correct sampler shows an event less often than is required
+REPORTED = ("SV-PRP-001", "SV-RND-001", "SV-RND-002")  # they are about rounds, which a loop need not report
 COMBINED = {"SV-ALL-001": "lossless", "SV-ALL-002": ""}  # which scope's evidence is combined; "" is all of it
 
 
@@ -162,7 +163,7 @@ class Judgement:
     def applies(self, check: str) -> bool:
         """Say whether a check was planned and could be run."""
         if check == "SV-SUP-002":
-            return self.plan.rule == "token" and bool(self.plan.runs)
+            return self.plan.rule == "token" and bool(self.plan.runs) and not self.plan.verifier.loops
         if check == "SV-SUP-001":
             return bool(self.run.runs)
         if check in ("SV-STR-001", "SV-RPL-001"):
@@ -171,6 +172,8 @@ class Judgement:
             return bool(self.plan.stage) and (check not in ROW_CHECKS or self.plan.verifier.max_batch != 1)
         if check in COMBINED:
             return bool(self.results) and (check == "SV-ALL-001" or self.plan.rule is not None)
+        if check in REPORTED and self.run.complete:
+            return any(result.n for result in self.of(check))
         return bool(self.of(check))
 
     def status(self, check: str) -> tuple[str, str]:
@@ -200,6 +203,8 @@ class Judgement:
         if CATALOGUE[check].scope == "rule":
             if self.plan.rule is None:
                 return "no rule is asserted" if self.plan.verifier.rule else "the sampler declares no rule"
+            if check not in REPORTED and self.plan.verifier.loops:
+                return "it is about single rounds of a verifier"
             if check == "SV-DRF-001" and not self.plan.verifier.drafts:
                 return "the kit drafts for it"
             if self.plan.verifier.tree:
@@ -208,6 +213,8 @@ class Judgement:
                 return "it is about the token rule"
             if all(run.case_probes.law(self.rules[self.plan.rule]) is None for run in self.plan.runs):
                 return f"no case has a law for the rule {self.plan.rule}"
+        if check in REPORTED:
+            return "the loop reported no rounds" if self.plan.verifier.loops else "it is about loops that report rounds"
         if check in DEPENDENCE and self.plan.verifier.max_batch == 1:
             return "the sampler takes one row per call"
         return "no case of this run has what it needs"
@@ -224,7 +231,7 @@ class Judgement:
         for case in self.plan.runs if self.run.complete else ():
             lossless = [r for r in self.results if r.run is case and CATALOGUE[r.probe.check].scope == "lossless"]
             joint = [r for r in lossless if r.probe.check == "SV-JNT-001"] or lossless[:1]
-            if joint and joint[0].detectable is not None:
+            if joint and joint[0].detectable is not None and case.planned.size_class != "aside":
                 found.append(Headline(joint[0], joint[0].detectable, case.planned.size_class, case.planned.headline))
         return found
 
@@ -261,6 +268,8 @@ class Judgement:
 
     def _unseen(self) -> Iterator[str]:
         """Name events that a sampler of the declared rule must have shown by now."""
+        if self.plan.verifier.loops and self.plan.rule is not None and not self.applies("SV-RND-001"):
+            yield f"the loop declares the rule {self.plan.rule} and reported no rounds; report them, or declare no rule"
         for case in self.run.runs:
             law = None if self.plan.rule is None else case.case_probes.law(self.rules[self.plan.rule])
             if law is not None and case.seen.rows:

@@ -42,11 +42,12 @@ def _cases() -> dict[str, str]:
 
 
 def _all_cases() -> tuple[Case, ...]:
+    from specverify.loop_menu import loop_menu
     from specverify.menu import menu
     from specverify.reference import TREE_MODES
     from specverify.tree_menu import tree_menu
 
-    return (*menu(), *tree_menu(TREE_MODES))
+    return (*menu(), *tree_menu(TREE_MODES), *loop_menu())
 
 
 def _rules() -> dict[str, str]:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from specverify import independence
-from specverify.calling import Caller, call
+from specverify.calling import Caller, call, here
 from specverify.cases import Case
 from specverify.checks import CATALOGUE
-from specverify.contract import Verifier, as_verifier
+from specverify.contract import Verifier
 from specverify.faults import CATALOGUE as FAULTS
+from specverify.generating import as_sampler
+from specverify.loop_schedule import loop_schedule
 from specverify.options import MISS, Options
 from specverify.power import check_level, detectable_tv, mixture_tv
 from specverify.probes import Probe
@@ -135,17 +139,20 @@ def plan(sampler: Callable[..., Any], *, cases: Sequence[Case] | None = None, **
     Raises:
         SpecverifyError: The sampler or an option is wrong.
     """
-    verifier = as_verifier(sampler)
+    verifier = as_sampler(sampler)
     chosen = Options.checked(verifier, **options)
     tau = TIE_TOLERANCE[verifier.dtype]
     rule = verifier.rule if chosen.require == "rule" else None
     asked = set(chosen.only or CATALOGUE)
     wanted = bool(asked - {*DEPENDENCE, "SV-RPL-001"})
-    planned = schedule(verifier, chosen.profile, chosen.samples, cases) if wanted else []
+    planned = _scheduled(verifier, chosen, cases) if wanted else []
     dependence = asked & set(DEPENDENCE) if cases is None else set()
     worker = None if chosen.timeout is None else Worker(verifier, chosen.timeout, chosen.target)
     runs, stage = (
-        [CaseRun(case, verifier, rule, tau, chosen.seed, chosen.selects, _caller(worker)) for case in cases]
+        [
+            CaseRun(case, verifier, rule, tau, chosen.seed, chosen.selects, _calls(verifier, chosen, worker, case))
+            for case in cases
+        ]
         for cases in (planned, _stage(verifier) if dependence else [])
     )
     if asked <= set(CATALOGUE) - _HARD and not any(run.seen.counts for run in runs):
@@ -154,8 +161,23 @@ def plan(sampler: Callable[..., Any], *, cases: Sequence[Case] | None = None, **
     return Plan(verifier, chosen, runs, stage, max(1, tests), _compared(verifier, chosen), worker, cases is not None)
 
 
+def _scheduled(verifier: Verifier, options: Options, cases: Sequence[Case] | None) -> list[Planned]:
+    if verifier.loops:
+        return loop_schedule(verifier, options.profile, options.samples, cases, named=options.target is not None)
+    return schedule(verifier, options.profile, options.samples, cases)
+
+
 def _caller(worker: Worker | None) -> Caller:
     return call if worker is None else worker.call
+
+
+def _calls(
+    verifier: Verifier, options: Options, worker: Worker | None, planned: Planned
+) -> Callable[[], AbstractContextManager[Caller]]:
+    """Give what makes the calls of a case: here, in the worker, or in a fresh process that each of its units has."""
+    if planned.case.loop is not None and planned.case.loop.process and options.target is not None:
+        return partial(Worker.fresh_caller, verifier, options.timeout, options.target)
+    return partial(here, _caller(worker))
 
 
 def _compared(verifier: Verifier, options: Options) -> tuple[str, ...]:
@@ -166,7 +188,7 @@ def _compared(verifier: Verifier, options: Options) -> tuple[str, ...]:
 
 
 def _stage(verifier: Verifier) -> list[Planned]:
-    stages = independence.cases(verifier.max_batch)
+    stages = independence.cases(verifier.max_batch, loops=verifier.loops)
     return [Planned(_fitting(s.case, verifier), "stage", s.batch * s.calls, s.batch, False) for s in stages]
 
 

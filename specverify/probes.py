@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,16 +18,21 @@ from specverify.cases import Case
 from specverify.lumping import Law, Lumping, View, block_law, lump, rule_law, rules_of
 from specverify.partition import Partition, identity, index, mass, ratio
 from specverify.reference import RULES, Rule, TreeRule
+from specverify.round_views import CELLS, RoundView, round_questions
 from specverify.trace import Trace
 from specverify.views import Question, block_question, draft_question, outcome_question, rule_questions
 
-__all__ = ["CaseProbes", "Probe", "case_probes"]
+__all__ = ["ROUNDS", "CaseProbes", "Probe", "case_probes"]
+
+Views: TypeAlias = dict[str, Any]
+"""A trace through every lens, by name: each a View, or a RoundView."""
 
 FIRST_TOKEN_CELLS = 16
 RULE_CELLS = 8
 MAX_BLOCK_CELLS = 128
 MAX_CELLS = 512  # cells of one probe; more are merged
 MAX_OUTCOME_SPACE = 2**20
+ROUNDS = 2  # reported rounds that are looked at: later ones repeat them, in fewer rows
 IMPOSSIBLE = 1e-9  # null probability lent to what cannot happen, so that one rounding accident convicts nobody
 
 
@@ -67,8 +73,10 @@ class Probe:
         at = "" if self.question.position is None else f"@{self.question.position}"
         return f"{self.check}{at} on {self.case}"
 
-    def count(self, views: dict[str, View]) -> IntArray:
-        """Count the rows of a trace in each cell: int64 [K]."""
+    def count(self, views: Views) -> IntArray:
+        """Count the rows of a trace in each cell: int64 [K]; none where it has no such view."""
+        if self.question.lens not in views:
+            return np.zeros(len(self.probs), dtype=np.int64)
         answers = self.question.ask(views[self.question.lens])
         answers = np.minimum(answers[answers >= 0], len(self.lookup) - 1)
         return np.bincount(self.lookup[answers], minlength=len(self.probs))
@@ -110,14 +118,18 @@ class CaseProbes:
         width = case.num_draft_tokens + 1
         small = case.vocab_size**width <= MAX_BLOCK_CELLS
         self.block_lens = self.rule_lens if small else lump(case, int(MAX_BLOCK_CELLS ** (1 / width)) - 1, tau)
-        self.outcome_space = 0 if self.rule_lens is None else _outcome_space(self.rule_lens)
-        made = (*self._first_token(), self._block(), *self._rule(rule, drafts))
+        self.outcome_space = 0 if self.rule_lens is None or case.loop is not None else _outcome_space(self.rule_lens)
+        held = self._rounds(rule) if case.loop is not None else self._rule(rule, drafts)
+        made = (*self._first_token(), self._block(), *held)
         self.probes = tuple(probe for probe in made if probe is not None)
 
-    def views(self, trace: Trace) -> dict[str, View]:
+    def views(self, trace: Trace) -> Views:
         """See a trace of the case through every lens."""
         never = np.zeros(len(trace), dtype=np.bool_)
-        views = {"token": View(trace, never, never)}
+        views: Views = {"token": View(trace, never, never)}
+        rounds = RoundView.of(self.case, trace)
+        if rounds is not None:
+            views["rounds"] = rounds
         if self.rule_lens is not None:
             views["rule"] = self.rule_lens.view(trace)
         if self.block_lens is not None:
@@ -127,7 +139,11 @@ class CaseProbes:
     def law(self, rule: Rule | TreeRule) -> Law | None:
         """Enumerate a rule on the case; None where its law cannot be known: lumped tokens, any rule but token."""
         lens = self.rule_lens
-        if lens is None or (lens.tables is not None and (self.case.tree is not None or rule is not RULES["token"])):
+        if (
+            lens is None
+            or self.case.loop is not None
+            or (lens.tables is not None and (self.case.tree is not None or rule is not RULES["token"]))
+        ):
             return None
         return rule_law(rule, lens)
 
@@ -138,7 +154,7 @@ class CaseProbes:
             return None
         return self._sent(outcome_question(lens), law)
 
-    def count_outcomes(self, views: dict[str, View]) -> IntArray:
+    def count_outcomes(self, views: Views) -> IntArray:
         """Count every whole outcome of a trace: int64 [outcome_space], which is empty where tokens are lumped."""
         if self.rule_lens is None or not self.outcome_space:
             return np.zeros(0, dtype=np.int64)
@@ -192,6 +208,15 @@ class CaseProbes:
         for question in rule_questions(self.rule_lens):
             if self.case.tree is None or question.check == "SV-LEN-001":  # the others ask about one draft per position
                 yield self._sent(question, law)
+
+    def _rounds(self, rule: str | None) -> Iterator[Probe]:
+        """Make the probes of reported rounds, each of them uniform over its cells whatever the laws of the rows."""
+        assert self.case.loop is not None
+        null = np.append(np.full(CELLS, (1 - IMPOSSIBLE) / CELLS), IMPOSSIBLE)
+        for asked in round_questions(ROUNDS, self.case.loop.num_draft_tokens, rule):
+            labels = tuple(asked.label(cell) for cell in range(CELLS))
+            question = Question(asked.check, asked.number, "rounds", asked.ask, asked.label)
+            yield Probe(self.case.name, question, (*labels, "what cannot happen"), null, np.arange(CELLS + 1))
 
     def _sent(self, question: Question, law: Law) -> Probe | None:
         return _made(self.case.name, question, question.ask(law.view), law.weights)

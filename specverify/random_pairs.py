@@ -17,10 +17,11 @@ from specverify.cases import Case
 from specverify.checking import check
 from specverify.checks import CATALOGUE as CHECKS
 from specverify.checks import CERTAIN
-from specverify.contract import Verifier, as_verifier
+from specverify.contract import Verifier
 from specverify.counterexample import reproduce
 from specverify.errors import ConfigError
 from specverify.faults import CATALOGUE
+from specverify.generating import as_sampler
 from specverify.integers import integer
 from specverify.options import ALWAYS, MAX_SAMPLES, MAX_SEED, MIN_ALPHA, Options
 from specverify.plan import plan
@@ -143,7 +144,7 @@ def check_random_pairs(
         >>> found.verdict, found.fault, found.case.vocab_size
         ('nonconformant', 'K02', 2)
     """
-    verifier = as_verifier(sampler)
+    verifier = as_sampler(sampler)
     pairs = _count("pairs", pairs)
     if samples is not None:
         why = f"a pair that fails is confirmed with {CONFIRMING} times as many"

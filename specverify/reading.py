@@ -18,7 +18,7 @@ from specverify.errors import SpecverifyError
 from specverify.tree import Tree
 from specverify.wording import brief, told
 
-__all__ = ["OutputFault", "on_host", "read", "read_drafted", "read_tree"]
+__all__ = ["OutputFault", "on_host", "padded_tokens", "read", "read_drafted", "read_tree", "refuse", "vector"]
 
 _KINDS = {"f": "floats", "b": "booleans", "c": "complex numbers", "U": "strings", "S": "strings"}
 _FORMS = "tokens [B, at most G+1] or the pair (num_accepted [B], next_token [B])"
@@ -70,7 +70,7 @@ def _host_array(tensor: Any, torch: Any) -> Any:
         if not copied and not isinstance(error, NotImplementedError):
             raise
         kind = f"{tensor.layout} of {tensor.dtype} on {tensor.device}".replace("torch.", "")
-        _fault(f"got a tensor ({kind}) that NumPy cannot hold, expected a dense one of integers: {_FORMS}")
+        refuse(f"got a tensor ({kind}) that NumPy cannot hold, expected a dense one of integers: {_FORMS}")
 
 
 def read(
@@ -129,12 +129,12 @@ def read_drafted(
     unknown = np.empty((rows, 0), dtype=np.int64)  # what was drafted is not shown before it is read
     if isinstance(result, tuple):
         if len(result) != 3:
-            _fault(f"got a tuple of {len(result)}, expected {_DRAFTED}")
-        drafts, lengths = _padded_tokens(result[0], "draft_tokens", unknown, length, vocab_size)
+            refuse(f"got a tuple of {len(result)}, expected {_DRAFTED}")
+        drafts, lengths = padded_tokens(result[0], "draft_tokens", unknown, length, vocab_size)
         return drafts, *_read_pair(result[1:], drafts, lengths, vocab_size)
     if triple:
-        _fault(f"got tokens alone from a verifier that drafts and declares a rule, expected {_DRAFTED}")
-    tokens, count = _padded_tokens(result, "tokens", unknown, length + 1, vocab_size)
+        refuse(f"got tokens alone from a verifier that drafts and declares a rule, expected {_DRAFTED}")
+    tokens, count = padded_tokens(result, "tokens", unknown, length + 1, vocab_size)
     last = np.where(count == 0, -1, tokens[np.arange(rows), np.maximum(count - 1, 0)])
     accepted = np.maximum(count - 1, 0)
     return np.where(np.arange(length) < accepted[:, None], tokens[:, :length], -1), accepted, last
@@ -163,8 +163,8 @@ def read_tree(
     """
     rows, depth = len(draft_tokens), tree.depth
     if isinstance(result, tuple):
-        _fault(f"got a tuple from a tree verifier, expected tokens [{rows}, {depth + 1}], padded with -1")
-    tokens, count = _padded_tokens(result, "tokens", draft_tokens, depth + 1, vocab_size)
+        refuse(f"got a tuple from a tree verifier, expected tokens [{rows}, {depth + 1}], padded with -1")
+    tokens, count = padded_tokens(result, "tokens", draft_tokens, depth + 1, vocab_size)
     accepted = count - 1
     text = "expected a path of drafted tokens from the root, and one more token"
     _check_rows((count == 0) | (tree.matched(draft_tokens, tokens) < accepted), tokens, draft_tokens, text)
@@ -172,13 +172,15 @@ def read_tree(
     return path, accepted, tokens[np.arange(rows), accepted]
 
 
-def _padded_tokens(value: object, name: str, draft: IntArray, width: int, vocab_size: int) -> tuple[IntArray, IntArray]:
+def padded_tokens(
+    value: object, name: str, draft: IntArray, width: int, vocab_size: int, forms: str = _FORMS
+) -> tuple[IntArray, IntArray]:
     """Read rows of tokens padded with -1, fewer columns too; gives them at full width and how many each row has."""
     rows = len(draft)
-    given = _integers(value, name)
+    given = _integers(value, name, forms)
     if given.ndim != 2 or len(given) != rows or given.shape[1] > width:
         shape = f"got {name} of shape {list(given.shape)}, expected [{rows}, at most {width}], padded with -1"
-        _fault(shape + _one_sequence(len(given) if given.ndim else 0, rows))
+        refuse(shape + _one_sequence(len(given) if given.ndim else 0, rows))
     _check_range(given, name, draft, vocab_size)
     tokens = np.full((rows, width), -1, dtype=np.int64)
     tokens[:, : given.shape[1]] = given
@@ -192,21 +194,21 @@ def _read_pair(
     result: tuple[object, ...], draft: IntArray, lengths: IntArray, vocab_size: int
 ) -> tuple[IntArray, IntArray]:
     if len(result) != 2:
-        _fault(f"got a tuple of {len(result)}, expected {_FORMS}")
+        refuse(f"got a tuple of {len(result)}, expected {_FORMS}")
     accepted, following = (
-        _vector(value, name, len(draft)) for name, value in zip(("num_accepted", "next_token"), result, strict=True)
+        vector(value, name, len(draft)) for name, value in zip(("num_accepted", "next_token"), result, strict=True)
     )
     bad = (accepted < 0) | (accepted > lengths)
     if bad.any():
         row = int(bad.argmax())
-        _fault(f"{_row(row, draft)}: got num_accepted {accepted[row]}, expected 0 to {lengths[row]}, its draft length")
+        refuse(f"{_row(row, draft)}: got num_accepted {accepted[row]}, expected 0 to {lengths[row]}, its draft length")
     _check_range(following[:, None], "next_token", draft, vocab_size)
     return accepted.astype(np.int64), following.astype(np.int64)
 
 
 def _read_tokens(result: object, draft: IntArray, lengths: IntArray, vocab_size: int) -> tuple[IntArray, IntArray]:
     rows, length = draft.shape
-    tokens, count = _padded_tokens(result, "tokens", draft, length + 1, vocab_size)
+    tokens, count = padded_tokens(result, "tokens", draft, length + 1, vocab_size)
     same = np.add.reduce(np.logical_and.accumulate(tokens[:, :-1] == draft, axis=1), axis=1, dtype=np.int64)
     accepted = np.maximum(count - 1, 0)
     _check_rows(count > lengths + 1, tokens, draft, "expected at most one token more than its draft has")
@@ -214,12 +216,13 @@ def _read_tokens(result: object, draft: IntArray, lengths: IntArray, vocab_size:
     return accepted, np.where(count == 0, -1, tokens[np.arange(rows), accepted])
 
 
-def _vector(value: object, name: str, rows: int) -> npt.NDArray[Any]:
-    array = _integers(value, name)
+def vector(value: object, name: str, rows: int, forms: str = _FORMS) -> npt.NDArray[Any]:
+    """Read one integer per row, with a trailing axis of length 1 dropped: int [B]."""
+    array = _integers(value, name, forms)
     if array.shape not in ((rows,), (rows, 1)):
         shape = f"got {name} of shape {list(array.shape)}, expected [{rows}]"
         hint = _one_sequence(len(array) if array.ndim else 1, rows)
-        _fault(f"{shape}; a tuple is read as (num_accepted, next_token){hint}")
+        refuse(f"{shape}; a tuple is read as (num_accepted, next_token){hint}" if forms == _FORMS else shape)
     return array.reshape(rows)
 
 
@@ -227,24 +230,24 @@ def _one_sequence(given: int, rows: int) -> str:
     return "; a sampler that takes one sequence declares max_batch=1" if given == 1 < rows else ""
 
 
-def _integers(value: object, name: str) -> npt.NDArray[Any]:
+def _integers(value: object, name: str, forms: str) -> npt.NDArray[Any]:
     if value is None:
-        _fault(f"got None for {name}, expected {_FORMS}; the return statement may be missing")
+        refuse(f"got None for {name}, expected {forms}; the return statement may be missing")
     first = value[0] if isinstance(value, list) and value else value
     if isinstance(value, np.ma.MaskedArray) or isinstance(first, np.ma.MaskedArray):
-        _fault(f"got a masked array for {name}, expected plain integers; fill what is masked with -1")
+        refuse(f"got a masked array for {name}, expected plain integers; fill what is masked with -1")
     try:
         array = np.asarray(value)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # whatever a foreign array type raises
         if "inhomogeneous" in str(error):
-            _fault(f"got rows of different lengths for {name}, expected {_FORMS}; pad shorter rows with -1")
-        _fault(f"got {type(value).__name__} for {name} that is no array ({told(error)}), expected {_FORMS}")
+            refuse(f"got rows of different lengths for {name}, expected {forms}; pad shorter rows with -1")
+        refuse(f"got {type(value).__name__} for {name} that is no array ({told(error)}), expected {forms}")
     if array.size == 0 and array.ndim > 0:
         return array.astype(np.int64)  # an empty list has no integers to show
     if array.dtype.kind not in "iu":
-        _fault(f"got {_describe(value, array)} for {name}, expected integers: {_FORMS}")
+        refuse(f"got {_describe(value, array)} for {name}, expected integers: {forms}")
     return array
 
 
@@ -273,7 +276,7 @@ def _check_range(tokens: npt.NDArray[Any], name: str, draft: IntArray, vocab_siz
 def _check_rows(bad: BoolArray, tokens: npt.NDArray[Any], draft: IntArray, expected: str, name: str = "tokens") -> None:
     if bad.any():
         row = int(bad.argmax())
-        _fault(f"{_row(row, draft)}: got {name} {_shown(tokens[row])}, {expected}")
+        refuse(f"{_row(row, draft)}: got {name} {_shown(tokens[row])}, {expected}")
 
 
 def _row(row: int, draft: IntArray) -> str:
@@ -285,5 +288,6 @@ def _shown(tokens: npt.NDArray[Any]) -> str:
     return f"[{', '.join(items + ['...'] * (len(tokens) > SHOWN))}]"
 
 
-def _fault(message: str) -> NoReturn:
+def refuse(message: str) -> NoReturn:
+    """Raise an OutputFault."""
     raise OutputFault(message)

@@ -14,8 +14,9 @@ from specverify.calling import Caller, Reply, SamplerRaised, call
 from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.declaring import RANDOMNESS
-from specverify.handing import Handed
 from specverify.hard import Violation
+from specverify.loop_handing import AnyHanded, hand
+from specverify.loop_menu import flat_loop, loop_menu
 from specverify.menu import flat_case, menu
 from specverify.randomness import row_seeds
 from specverify.reading import OutputFault
@@ -62,6 +63,9 @@ def replay(verifier: Verifier, seed: int, caller: Caller = call) -> tuple[list[V
 
 def _cases(verifier: Verifier) -> tuple[Case, Case, Case]:
     """Give a case of eight fair bits per row, the witness table, and a case of many tokens."""
+    if verifier.loops:
+        loops = {case.name: case for case in loop_menu()}
+        return flat_loop(256), loops["loop"], loops["loop-deep"]
     flat, (witness, large) = flat_case(), (case for case in menu() if case.name in ("W402", "softmax-1024"))
     if verifier.tree:
         witness, large = (case.with_tree(TREE, case.name) for case in (witness, large))
@@ -115,8 +119,8 @@ def _own_seeds(verifier: Verifier, case: Case, seed: int, caller: Caller) -> lis
     return [message for message, wrong in found.items() if wrong]
 
 
-def _batch(verifier: Verifier, case: Case, rows: int, seed: int) -> tuple[Handed, IntArray, IntArray]:
-    handed = Handed(case, verifier)
+def _batch(verifier: Verifier, case: Case, rows: int, seed: int) -> tuple[AnyHanded, IntArray, IntArray]:
+    handed = hand(case, verifier)
     rows = min(rows, verifier.max_batch or rows)
     drafts, lengths = CaseSampler(handed.case).draft(rows, np.random.default_rng([seed, 7]))
     return handed, drafts, lengths

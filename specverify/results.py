@@ -82,7 +82,7 @@ def report(run: Run) -> Report:
 
 def _sampler(verifier: Verifier) -> dict[str, Any]:
     named = {name: getattr(verifier, name) for name in ("name", "rule", "framework", "device", "dtype")}
-    return {**named, "kind": "verifier", "version": verifier.version or None}
+    return {**named, "kind": verifier.kind, "version": verifier.version or None}
 
 
 def _options(options: Options) -> dict[str, Any]:

@@ -9,21 +9,22 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from specverify.arrays import IntArray
-from specverify.calling import Caller, SamplerRaised, call
+from specverify.calling import Caller, SamplerRaised, here
 from specverify.cases import Case
 from specverify.contract import Verifier
-from specverify.handing import Handed
 from specverify.hard import HardChecks, Violation
+from specverify.loop_handing import hand
 from specverify.probes import Probe, case_probes
 from specverify.reading import OutputFault
 from specverify.sampling import CaseSampler
 from specverify.schedule import Planned
-from specverify.trace import Trace
+from specverify.trace import Rounds, Trace
 
 __all__ = ["CaseRun", "Counted", "Tally", "Unit"]
 
@@ -140,7 +141,7 @@ class CaseRun:
         tau: Relative tolerance within which rounding decides whether p exceeds q.
         seed: Master seed of the run.
         selects: Whether a check was asked for, by id.
-        caller: What makes the calls.
+        caller: Gives what makes the calls of a unit, for as long as it runs.
     """
 
     planned: Planned
@@ -149,15 +150,15 @@ class CaseRun:
     tau: float
     seed: int
     selects: Callable[[str], bool]
-    caller: Caller = call
+    caller: Callable[[], AbstractContextManager[Caller]] = here
 
     def __post_init__(self) -> None:
-        self.handed = Handed(self.planned.case, self.verifier)
+        self.handed = hand(self.planned.case, self.verifier)
         self.case: Case = self.handed.case
         self.case_probes = case_probes(self.case, self.tau, self.rule, self.verifier.drafts)
         self.probes = [probe for probe in self.case_probes.probes if self.selects(probe.check)]
         self.seen = self._nothing()
-        self._hard = HardChecks(self.case, self.tau, self.rule == "token")
+        self._hard = HardChecks(self.case, self.tau, self.rule == "token" and self.case.loop is None)
         self._sampler = CaseSampler(self.case)
         self._overlaps = [np.minimum(p, q).sum(axis=1) for p, q in zip(self.case.target, self.case.draft, strict=False)]
         self._key = zlib.crc32(self.case.name.encode("utf-8", "surrogatepass"))
@@ -193,25 +194,30 @@ class CaseRun:
         accepted, following = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
         bounds = list(self._calls(unit))
         seeds = _distinct(len(bounds), rng)
+        rounds: list[Rounds] = []
         began = time.perf_counter()
         try:
-            for (start, stop), seed in zip(bounds, seeds, strict=True):
-                part = slice(start, stop)
-                found.calls += 1
-                given = self.handed, drafted[part], num_draft_tokens[part], seed
-                reply = self.caller(self.verifier, *given, watch=start == 0)
-                accepted[part], following[part] = reply.num_accepted, reply.next_token
-                if reply.draft_tokens is not None:
-                    draft_tokens[part] = reply.draft_tokens
-                    if self.verifier.drafts:
-                        num_draft_tokens[part] = (reply.draft_tokens >= 0).sum(axis=1)
-                found.warnings.update(dict.fromkeys(reply.warnings))
+            with self.caller() as caller:
+                for (start, stop), seed in zip(bounds, seeds, strict=True):
+                    part = slice(start, stop)
+                    found.calls += 1
+                    given = self.handed, drafted[part], num_draft_tokens[part], seed
+                    reply = caller(self.verifier, *given, watch=start == 0)
+                    accepted[part], following[part] = reply.num_accepted, reply.next_token
+                    if reply.draft_tokens is not None:
+                        draft_tokens[part] = reply.draft_tokens
+                        if self.verifier.drafts:
+                            num_draft_tokens[part] = (reply.draft_tokens >= 0).sum(axis=1)
+                    if reply.rounds is not None:
+                        rounds.append(reply.rounds)
+                    found.warnings.update(dict.fromkeys(reply.warnings))
         except (OutputFault, SamplerRaised) as error:
             found.fault = Violation("SV-STR-001", self.name, 1, str(error))
             return None
         finally:
             found.seconds = time.perf_counter() - began
-        return self._sampler.complete(draft_tokens, num_draft_tokens, accepted, following, rng)
+        trace = self._sampler.complete(draft_tokens, num_draft_tokens, accepted, following, rng)
+        return replace(trace, rounds=Rounds.joined(rounds, rng)) if len(rounds) == len(bounds) else trace
 
     def _calls(self, unit: Unit) -> Iterator[tuple[int, int]]:
         limit = unit.batch or self.planned.batch
@@ -233,7 +239,10 @@ class CaseRun:
         found.first_tokens += np.bincount(trace.completed[:, 0], minlength=len(found.first_tokens))
         found.violations += self._hard.find(trace)
         found.rows += len(trace)
-        self._tally(trace, found.tally)
+        if self.case.loop is None:
+            self._tally(trace, found.tally)
+        else:  # which of the tokens were drafted is not known
+            found.tally.emitted += trace.completed.size
 
     def count_of(self, check: str) -> IntArray:
         """Give the counts int64 [K] of a check that has one probe here."""

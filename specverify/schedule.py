@@ -24,7 +24,7 @@ from specverify.tolerance import allowance
 from specverify.tree_menu import TREE_HEADLINE, TREE_TELLING, TREE_WITNESS, tree_menu
 from specverify.wording import brief
 
-__all__ = ["PROFILES", "Planned", "Profile", "look_fractions", "schedule"]
+__all__ = ["FEW_BATCH", "PROFILES", "Planned", "Profile", "given_cases", "look_fractions", "schedule"]
 
 GROWTH = 1.6
 LOOKS = 12
@@ -87,7 +87,7 @@ PROFILES = MappingProxyType(
 )
 """The profiles by name."""
 
-_LEAD = MappingProxyType({"tiny": 16.0, "small": 16.0, "middle": 4.0, "large": 1.0})
+_LEAD = MappingProxyType({"tiny": 16.0, "small": 16.0, "middle": 4.0, "large": 1.0, "aside": 1e6})
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,8 @@ class Planned:
 
     Attributes:
         case: The case as defined, before rounding.
-        size_class: A key of SIZES, or "stage" for the independence stage.
+        size_class: A key of SIZES, "stage" for the independence stage, or "aside" for a case that is run at the first
+            look and does not count towards what would have been caught.
         rows: Rows planned.
         batch: Largest number of rows in one call.
         headline: Whether it carries the detectable total variation of its size class.
@@ -184,15 +185,25 @@ def _planned(verifier: Verifier, profile: Profile, samples: int | None) -> Itera
 
 def _given(cases: Sequence[Case], verifier: Verifier, profile: Profile, samples: int | None) -> Iterator[Planned]:
     """Plan the cases of the caller, each of which then states its own detectable total variation."""
-    names = set()
-    for case in _listed(cases):
+    for case in given_cases(cases, verifier):
+        size_class = _size_class(case.vocab_size)
+        rows = min(samples or profile.others[size_class], _resolution(verifier, case))
+        yield Planned(case, size_class, rows, _batch(verifier, case), True)
+
+
+def given_cases(cases: object, verifier: Verifier) -> list[Case]:
+    """List the cases of the caller.
+
+    Raises:
+        ConfigError: They are no cases, not for this sampler, or two of them have one name.
+    """
+    found, names = _listed(cases), set()
+    for case in found:
         _require_fit(case, verifier)
         if case.name in names:
             raise ConfigError(f"expected cases of different names, got {brief(case.name)} twice; rename one")
         names.add(case.name)
-        size_class = _size_class(case.vocab_size)
-        rows = min(samples or profile.others[size_class], _resolution(verifier, case))
-        yield Planned(case, size_class, rows, _batch(verifier, case), True)
+    return found
 
 
 def _listed(cases: object) -> list[Case]:
@@ -203,6 +214,12 @@ def _listed(cases: object) -> list[Case]:
 
 
 def _require_fit(case: Case, verifier: Verifier) -> None:
+    if (case.loop is not None) != verifier.loops:
+        wanted, got = ("a loop", "rows") if verifier.loops else ("rows", "a loop")
+        raise ConfigError(
+            f"expected a case of {wanted} for the {verifier.kind} {brief(verifier.name)}, got {brief(case.name)} with "
+            f"{got}; build it by Case.{'from_loop' if verifier.loops else 'from_rows or Case.from_table'}"
+        )
     if (case.tree is not None) != verifier.tree:
         wanted, got = ("a tree", "one draft per position") if verifier.tree else ("one draft per position", "a tree")
         raise ConfigError(f"expected a case of {wanted} for {brief(verifier.name)}, got {brief(case.name)} with {got}")

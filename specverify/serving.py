@@ -22,7 +22,7 @@ from specverify.calling import Reply, SamplerRaised, call
 from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.errors import SpecverifyError
-from specverify.handing import Handed
+from specverify.loop_handing import AnyHanded, hand
 from specverify.randomness import global_randomness
 from specverify.reading import OutputFault
 from specverify.registry import load
@@ -125,7 +125,7 @@ def keep_one_thread() -> None:
 
 
 def _answer_all(connection: Connection, verifier: Verifier) -> None:
-    cases: list[Handed] = []
+    cases: list[AnyHanded] = []
     calls = level = 0
     while True:
         request: Case | Request = connection.recv()
@@ -141,15 +141,15 @@ def _answer_all(connection: Connection, verifier: Verifier) -> None:
         connection.send(Answer(outcome, _resident() - level))
 
 
-def _lay_out(case: Case, verifier: Verifier, cases: list[Handed]) -> Exception | None:
+def _lay_out(case: Case, verifier: Verifier, cases: list[AnyHanded]) -> Exception | None:
     try:
-        cases.append(Handed(case, verifier))
+        cases.append(hand(case, verifier))
     except Exception as error:  # such as a device that holds no second copy: nothing that a call did
         return error if isinstance(error, SpecverifyError) else RuntimeError(told(error))
     return None
 
 
-def _outcome(verifier: Verifier, handed: Handed, request: Request) -> Reply | Exception:
+def _outcome(verifier: Verifier, handed: AnyHanded, request: Request) -> Reply | Exception:
     given = request.draft_tokens, request.num_draft_tokens, request.seed, request.seeds
     try:
         return call(verifier, handed, *given, watch=request.watch)

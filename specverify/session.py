@@ -14,10 +14,11 @@ from typing import Any, Final
 import pytest
 
 from specverify.config import OPTIONS, read_settings, read_toml
-from specverify.contract import Verifier, as_verifier
+from specverify.contract import Verifier
 from specverify.declaring import function_name
 from specverify.errors import ConfigError
 from specverify.folders import absolute
+from specverify.generating import as_sampler
 from specverify.known_failures import KnownFailure, entries_by_sampler, require_samplers
 from specverify.options import Options
 from specverify.registry import load
@@ -210,7 +211,7 @@ class Session:
         if isinstance(sampler, str):
             self._used.add(sampler)
             return sampler, self._load(sampler)
-        return function_name(sampler) if is_factory(sampler) else as_verifier(sampler).name, sampler
+        return function_name(sampler) if is_factory(sampler) else as_sampler(sampler).name, sampler
 
     def _load(self, target: str) -> Sampler:
         if target not in self._loaded:

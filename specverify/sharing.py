@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 
 from specverify.checking import check
-from specverify.contract import Verifier, as_verifier
+from specverify.contract import Verifier
 from specverify.errors import ConfigError, SamplerLoadError, SpecverifyError
+from specverify.generating import as_sampler
 from specverify.reports import FORMS, Report, claim_parts, render, render_check
 from specverify.wording import brief, told
 
@@ -128,12 +129,12 @@ class SharedRun:
 
     def _verifier(self) -> Verifier:
         if not is_factory(self.sampler):
-            return as_verifier(self.sampler)
+            return as_sampler(self.sampler)
         try:
             made = self.sampler()
         except Exception as error:
             raise SamplerLoadError(f"making the sampler with {self.name} failed: {told(error)}") from error
-        return as_verifier(made)
+        return as_sampler(made)
 
 
 @dataclass(eq=False, repr=False)

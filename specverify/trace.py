@@ -6,13 +6,45 @@ that the completed block of any lossless sampler has the target's joint law (str
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from specverify.arrays import BoolArray, IntArray
+from specverify.arrays import BoolArray, FloatArray, IntArray
 
-__all__ = ["Trace"]
+__all__ = ["Rounds", "Trace"]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What loops reported of their first rounds, R of each row.
+
+    Attributes:
+        draft_tokens: int64 [n, R, G], -1 where nothing was drafted.
+        claimed: float64 [n, R, G, V], the laws that the drafts are said to be from.
+        num_accepted: int64 [n, R], -1 where there was no such round.
+        coins: float64 [n, R, 2 G + 1], the kit's own, with which the laws of different rows are counted together.
+    """
+
+    draft_tokens: IntArray
+    claimed: FloatArray
+    num_accepted: IntArray
+    coins: FloatArray
+
+    def part(self, rows: slice) -> Rounds:
+        """Give what was reported of some rows."""
+        return Rounds(self.draft_tokens[rows], self.claimed[rows], self.num_accepted[rows], self.coins[rows])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rounds], rng: np.random.Generator) -> Rounds:
+        """Put the rows of several calls one after another, and draw their coins."""
+        drafts, claimed, accepted = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("draft_tokens", "claimed", "num_accepted")
+        )
+        rows, number, width = drafts.shape
+        return cls(drafts, claimed, accepted, rng.random((rows, number, 2 * width + 1)))
 
 
 @dataclass(frozen=True)
@@ -25,6 +57,7 @@ class Trace:
         num_accepted: int64 [n], the accepted length.
         next_token: int64 [n], the replacement or bonus token; -1 when none was emitted.
         completed: int64 [n, G + 1], the emitted tokens followed by target draws.
+        rounds: What a generator reported of its rounds, if it did; its new tokens are then the completed block.
 
     Example:
         >>> one = np.array([1])
@@ -38,6 +71,7 @@ class Trace:
     num_accepted: IntArray
     next_token: IntArray
     completed: IntArray
+    rounds: Rounds | None = None
 
     def __len__(self) -> int:
         return len(self.num_accepted)

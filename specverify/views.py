@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -24,16 +25,16 @@ class Question:
 
     Attributes:
         check: Id of the check.
-        position: Drafted position that the question conditions on, or None.
-        lens: Which view answers it: "token" (nothing lumped), "rule" or "block".
-        ask: Gives int64 [n], -1 where the question does not arise.
+        position: Drafted position that the question conditions on, or None; of reported rounds their number.
+        lens: Which view answers it: "token" (nothing lumped), "rule", "block" or "rounds".
+        ask: From a View, or of rounds a RoundView, gives int64 [n], -1 where the question does not arise.
         label: Says what an answer means.
     """
 
     check: str
     position: int | None
     lens: str
-    ask: Callable[[View], IntArray]
+    ask: Callable[[Any], IntArray]
     label: Callable[[int], str]
 
 

@@ -11,16 +11,17 @@ import os
 import signal
 import sys
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait
 from types import TracebackType
 from typing import Any, NoReturn
 
 from specverify.arrays import IntArray
-from specverify.calling import Reply, SamplerRaised, described
+from specverify.calling import Caller, Reply, SamplerRaised, described
 from specverify.contract import Verifier
 from specverify.errors import ConfigError, SamplerLoadError
-from specverify.handing import Handed
+from specverify.loop_handing import AnyHanded
 from specverify.serving import Answer, Request, declaration, serve
 from specverify.wording import brief
 
@@ -47,6 +48,7 @@ class Worker:
         verifier: What is called.
         timeout: Seconds that one call may take; starting the process and laying out a case do not count.
         target: What names the verifier on the command line, or None; where forking is not safe it is loaded from there.
+        fresh: Whether it is loaded anew, by its name, in a process that shares no state with this one.
 
     Attributes:
         lost: How many processes were lost.
@@ -59,6 +61,7 @@ class Worker:
         >>> import numpy as np
         >>> from specverify.cases import Case
         >>> from specverify.contract import verifier
+        >>> from specverify.handing import Handed
         >>> case = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
         >>> leave = verifier(lambda draft_tokens: os._exit(3))
         >>> with Worker(leave, timeout=60) as worker:
@@ -68,11 +71,11 @@ class Worker:
         with case 'AB', seed 0, 1 row(s), draft_tokens [[1]]
     """
 
-    def __init__(self, verifier: Verifier, timeout: float, target: str | None = None) -> None:
+    def __init__(self, verifier: Verifier, timeout: float, target: str | None = None, *, fresh: bool = False) -> None:
         self.lost = 0
         self.warnings: list[str] = []
         self._verifier, self._timeout, self._target = verifier, min(timeout, LONGEST_S), target
-        self._method = start_method(verifier, target, "timeout")
+        self._method = "spawn" if fresh else start_method(verifier, target, "timeout")
         self._process: Any = None
         self._calls = self._grown = 0
 
@@ -85,10 +88,17 @@ class Worker:
     ) -> None:
         self._end(GRACE_S if kind is None else 0.0)
 
+    @classmethod
+    @contextmanager
+    def fresh_caller(cls, verifier: Verifier, timeout: float | None, target: str) -> Iterator[Caller]:
+        """Give what makes calls in a fresh process, which ends with the ``with`` block."""
+        with cls(verifier, LONGEST_S if timeout is None else timeout, target, fresh=True) as worker:
+            yield worker.call
+
     def call(
         self,
         verifier: Verifier,
-        handed: Handed,
+        handed: AnyHanded,
         draft_tokens: IntArray,
         num_draft_tokens: IntArray,
         seed: int,
@@ -138,7 +148,7 @@ class Worker:
         forks = self._method == "fork"
         given = (theirs, self._connection, self._verifier) if forks else (theirs, None, self._target)
         self._process = context.Process(target=serve, args=given, name="specverify sampler")
-        self._numbers: dict[Handed, int] = {}
+        self._numbers: dict[AnyHanded, int] = {}
         self._calls = self._grown = 0
         try:
             with warnings.catch_warnings():  # newer Pythons warn of a fork beside threads; NumPy's are made for it

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import specverify
-from specverify.contract import Verifier, as_verifier, verifier
+from specverify.contract import Verifier, verifier
+from specverify.generating import as_sampler
 from specverify.errors import ContractError
 from specverify.nearest import did_you_mean, nearest
 from specverify.rounding import law_of, rounded
@@ -42,11 +43,11 @@ def test_tolerance_follows_the_dtype_unless_declared(dtype: str, tolerance: str)
     assert verifier(framework="torch", dtype=dtype, tolerance="f32-cdf")(plain).tolerance == "f32-cdf"
 
 
-def test_as_verifier_keeps_a_verifier_and_wraps_a_function() -> None:
+def test_as_sampler_keeps_a_verifier_and_wraps_a_function() -> None:
     """A Verifier passes through as the same object, a function gets the defaults."""
     declared = verifier(plain)
-    assert as_verifier(declared) is declared
-    assert as_verifier(plain).asks == declared.asks
+    assert as_sampler(declared) is declared
+    assert as_sampler(plain).asks == declared.asks
 
 
 def test_defaults_decide_what_is_passed() -> None:
@@ -114,7 +115,7 @@ def test_what_cannot_be_called_is_refused(function: Any, message: str) -> None:
 
 def test_none_is_no_function() -> None:
     """None is a mistake and never means that the function is still to come."""
-    for declare in (verifier, verifier(), as_verifier, specverify.check):
+    for declare in (verifier, verifier(), as_sampler, specverify.check):
         with pytest.raises(ContractError, match="expected a verifier or a function, got None"):
             declare(None)  # type: ignore[arg-type]
 

@@ -12,7 +12,7 @@ from samplers import CONTROLS, FAULTS, draw
 
 import specverify
 from specverify.cases import Case
-from specverify.contract import as_verifier
+from specverify.generating import as_sampler
 from specverify.evidence import gof
 from specverify.menu import menu
 from specverify.plan import plan
@@ -178,7 +178,7 @@ def shared_positions(first: int, second: int, change: Callable[[Any], Any] = lam
 )
 def test_uniforms_shared_by_positions_change_the_law_of_the_block(uniforms: Uniforms) -> None:
     """No check of its own is needed: the joint law of the completed block shows it, which needs no declared rule."""
-    verifier = as_verifier(sampler(uniforms, "positions"))
+    verifier = as_sampler(sampler(uniforms, "positions"))
     p_values = []
     for case in menu():
         if case.name in ("AB4", "C3", "W402"):
