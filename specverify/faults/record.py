@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,11 +30,12 @@ from specverify.reference import (
 )
 from specverify.tolerance import TIE_TOLERANCE
 
-__all__ = ["Fault", "Shows"]
+__all__ = ["Fault", "Record", "Shows"]
 
 Shows: TypeAlias = Literal["law", "structure", "sharing", "replay", "numerics"]
 UNEDITED = Edit()
 SHOWS = {
+    "structure": "in the form of what is returned",
     "sharing": "in what rows or calls have in common",
     "replay": "when a call is repeated",
     "numerics": "on special numbers",
@@ -42,11 +44,12 @@ LONGEST = 16  # characters up to which a fraction is written out
 
 
 @dataclass(frozen=True)
-class Fault:
-    """One known fault.
+class Record(ABC):
+    """What is said of a known fault, whatever has it.
 
     Attributes:
-        id: Stable id, such as K02; its letter is the level: K one draft per position, M several, Q the draft's law.
+        id: Stable id, such as K02; its letter is the level: K one draft per position, M several, Q the draft's law, L
+            the processing of rows, G the generate loop, C what it is called with.
         name: Short name.
         claim: What the sampler seems to do, to follow "it".
         wrong: Why that is wrong.
@@ -56,17 +59,8 @@ class Fault:
         provenance: Public reports of the mechanism, as repository#number, or what else it is known from.
         shows: Where it can be seen: in the law of outcomes, in the structure of what is returned, in randomness shared
             between rows or calls, when a call is replayed, or only by special numbers.
-        edit: What it changes in the token or the block rule; nothing where the law of a row is not touched.
-        longer: A rule that emits more tokens than the contract allows, for faults that do.
-        tree: From target and draft to the exact law of one round, for faults of trees.
-        plays: Whether such a fault of trees lies in drafting them, so that its sampler drafts and shows the text alone.
         build: Makes its sampler, given a name, where that is not simply the edit.
         not_run: Why it cannot be run; empty where it can.
-
-    Example:
-        >>> from specverify.faults import CATALOGUE
-        >>> CATALOGUE["K02"].name, CATALOGUE["K02"].level, CATALOGUE["K02"].shows
-        ('residual_target', 'K', 'law')
     """
 
     id: str
@@ -78,10 +72,6 @@ class Fault:
     hidden_by: str = ""
     provenance: str = "a negative control, not reported in this form"
     shows: Shows = "law"
-    edit: Edit | BlockEdit = UNEDITED
-    longer: LongerRule | None = None
-    tree: Callable[[Model, Model], dict[Outcome, Number]] | None = None
-    plays: bool = False
     build: Callable[[str], Verifier] | None = None
     not_run: str = ""
 
@@ -94,6 +84,44 @@ class Fault:
     def runnable(self) -> bool:
         """Whether a sampler with this fault can be made."""
         return not self.not_run
+
+    @abstractmethod
+    def may_be_of(self, verifier: Verifier) -> bool:
+        """Say whether a verifier can have it, by its form, so that its law can be seen in what it returns."""
+
+    @property
+    def explain(self) -> str:
+        """Give the whole record as text, its exact laws included."""
+        lines = [("Mechanism", f"it {self.claim}."), ("Wrong", f"{self.wrong}."), ("Repair", f"{self.advice}.")]
+        lines += [*self._laws(), ("Reported", f"{self.provenance}."), ("Exposed", f"by {self.exposed_by}.")]
+        lines += [("Hidden", f"from {self.hidden_by}.")] * bool(self.hidden_by)
+        return f"{self.id}  {self.name}\n\n" + "\n".join(f"{label + ':':<11}{text}" for label, text in lines)
+
+    @abstractmethod
+    def _laws(self) -> list[tuple[str, str]]:
+        """Give the lines on its exact laws."""
+
+
+@dataclass(frozen=True)
+class Fault(Record):
+    """One known fault of a round.
+
+    Attributes:
+        edit: What it changes in the token or the block rule; nothing where the law of a row is not touched.
+        longer: A rule that emits more tokens than the contract allows, for faults that do.
+        tree: From target and draft to the exact law of one round, for faults of trees.
+        plays: Whether such a fault of trees lies in drafting them, so that its sampler drafts and shows the text alone.
+
+    Example:
+        >>> from specverify.faults import CATALOGUE
+        >>> CATALOGUE["K02"].name, CATALOGUE["K02"].level, CATALOGUE["K02"].shows
+        ('residual_target', 'K', 'law')
+    """
+
+    edit: Edit | BlockEdit = UNEDITED
+    longer: LongerRule | None = None
+    tree: Callable[[Model, Model], dict[Outcome, Number]] | None = None
+    plays: bool = False
 
     @cached_property
     def rule(self) -> Rule:
@@ -113,7 +141,7 @@ class Fault:
     def may_be_of(self, verifier: Verifier) -> bool:
         """Say whether a verifier of chains can have it, by its form, so that its law can be seen in what it returns."""
         form = verifier.drafts or not self.drafts
-        return self.has_law and form and not (self.plays and verifier.rule is not None)
+        return self.has_law and form and not verifier.loops and not (self.plays and verifier.rule is not None)
 
     def law(self, case: Case, tau: float = TIE_TOLERANCE["float64"]) -> Law | None:
         """Give the law of (drafted tokens, accepted length, next token) on a case; see ``outcome_law_arrays``.
@@ -145,28 +173,19 @@ class Fault:
             return outcome_law(self.longer, target, draft, num_draft_tokens)
         return tapes.exact_law(self.edit, target, draft, num_draft_tokens)
 
-    @property
-    def explain(self) -> str:
-        """Give the whole record as text, its exact laws included."""
-        return f"{self.id}  {self.name}\n\n" + "\n".join(f"{label + ':':<11}{text}" for label, text in self._lines())
-
-    def _lines(self) -> list[tuple[str, str]]:
-        lines = [("Mechanism", f"it {self.claim}."), ("Wrong", f"{self.wrong}."), ("Repair", f"{self.advice}.")]
+    def _laws(self) -> list[tuple[str, str]]:
         if self.tree is not None:
             names = ("AB", "C3", "T3", "W637")
-            lines += [
+            return [
                 ("First", f"law of the first token, two siblings: {_listed(self._first, *names)}."),
                 ("Joint", f"distance of three tokens: {_listed(self._joint, *names)}."),
             ]
-        elif self.edit is not UNEDITED or self.longer is not None:
-            lines += [
+        if self.edit is not UNEDITED or self.longer is not None:
+            return [
                 ("First", f"law of the first token, one drafted: {_listed(self._first, 'AB', 'C2', 'C3', 'T3')}."),
                 ("Joint", f"distance of three tokens, two drafted: {_listed(self._joint, 'AB', 'C3', 'T3', 'W402')}."),
             ]
-        else:
-            lines.append(("Law", f"that of the correct rule, row by row; it shows {SHOWS[self.shows]}."))
-        lines += [("Reported", f"{self.provenance}."), ("Exposed", f"by {self.exposed_by}.")]
-        return lines + [("Hidden", f"from {self.hidden_by}.")] * bool(self.hidden_by)
+        return [("Law", f"that of the correct rule, row by row; it shows {SHOWS[self.shows]}.")]
 
     def _first(self, target: Model, draft: Model) -> str:
         law = completed_law(self.exact_law(target, draft, 1), target, 1)
