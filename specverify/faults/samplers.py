@@ -13,6 +13,8 @@ from specverify.contract import Verifier, verifier
 from specverify.errors import SamplerLoadError
 from specverify.faults.edits import BlockEdit, Edit, acceptance, residual
 from specverify.faults.kernels import draw, round_kernel, verify
+from specverify.faults.loop_fault import LoopFault
+from specverify.faults.loop_samplers import loop_sampler
 
 if TYPE_CHECKING:
     from specverify.faults.record import Fault
@@ -22,14 +24,14 @@ __all__ = ["fault_sampler", "raced_rows", "shared_rows"]
 RACED = 1 / 50  # share of rows that a race spoils
 
 
-def fault_sampler(fault: Fault) -> Verifier:
-    """Make a verifier with a fault.
+def fault_sampler(fault: Fault | LoopFault) -> Verifier:
+    """Make a verifier with a fault, or a generator with one of loops.
 
     Args:
-        fault: A record of the catalogue. Where the fault lies in the drafting the verifier drafts by itself.
+        fault: A record of ``KNOWN_FAULTS``. Where the fault lies in the drafting the verifier drafts by itself.
 
     Returns:
-        A verifier named "fault:ID" that declares the rule it gets wrong.
+        A verifier named "fault:ID" that declares the rule it gets wrong; a generator declares none.
 
     Raises:
         SamplerLoadError: It cannot be run; the message says why.
@@ -44,6 +46,8 @@ def fault_sampler(fault: Fault) -> Verifier:
     name = f"fault:{fault.id}"
     if fault.build is not None:
         return fault.build(name)
+    if isinstance(fault, LoopFault):
+        return loop_sampler(fault.edit, name)
     if fault.edit.drafts and isinstance(fault.edit, Edit):
         return _drafting(name, fault.edit)
     rule = "block" if isinstance(fault.edit, BlockEdit) else "token"
