@@ -7,8 +7,9 @@ import os
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 
-from specverify.contract import Verifier, as_verifier
+from specverify.contract import Verifier
 from specverify.errors import SamplerLoadError
+from specverify.generating import as_sampler
 from specverify.importing import explained, find_attribute, import_file, import_module
 from specverify.nearest import did_you_mean
 from specverify.wording import brief, clip, printable
@@ -24,6 +25,10 @@ BUILT_IN = {
     "reference-target-only": (
         "specverify.adapters.trees:reference_target_only",
         "tree rule target_only, the exact NumPy kernel",
+    ),
+    "reference-generate": (
+        "specverify.adapters.loop_reference:reference_generate",
+        "generate loop with the token rule, in NumPy",
     ),
     "reference-fast": (
         "specverify.adapters.fast_reference:reference_fast",
@@ -42,6 +47,18 @@ BUILT_IN = {
         "specverify.adapters.transformers:speculative_sampling",
         "Hugging Face transformers, _speculative_sampling (extra: transformers)",
     ),
+    "transformers-assisted": (
+        "specverify.adapters.transformers_generate:assisted",
+        "Hugging Face transformers, generate with a draft model (extra: transformers)",
+    ),
+    "transformers-prompt-lookup": (
+        "specverify.adapters.transformers_generate:prompt_lookup",
+        "Hugging Face transformers, generate with drafts from the tokens before (extra: transformers)",
+    ),
+    "transformers-universal": (
+        "specverify.adapters.transformers_universal:universal",
+        "Hugging Face transformers, generate with a draft model of another vocabulary (extra: transformers)",
+    ),
 }
 """Name to where it is written and what it is. These names come before entry points of the same name."""
 
@@ -50,6 +67,9 @@ NEEDS = {
     "reference-torch": ("torch",),
     "reference-torch-block": ("torch",),
     "transformers": ("torch", "transformers"),
+    "transformers-assisted": ("torch", "transformers"),
+    "transformers-prompt-lookup": ("torch", "transformers"),
+    "transformers-universal": ("torch", "transformers"),
 }
 """The packages that a built-in needs; the extra is named in its description."""
 
@@ -95,12 +115,12 @@ def load(target: str) -> Verifier:
 
 
 def _fault(name: str) -> Verifier:
-    from specverify.faults import CATALOGUE, fault_sampler
+    from specverify.faults import KNOWN_FAULTS, fault_sampler
 
-    for fault in CATALOGUE.values():
+    for fault in KNOWN_FAULTS.values():
         if name in (fault.id, fault.name):
             return fault_sampler(fault)
-    known = [*CATALOGUE, *(fault.name for fault in CATALOGUE.values())]
+    known = [*KNOWN_FAULTS, *(fault.name for fault in KNOWN_FAULTS.values())]
     raise SamplerLoadError(
         f"expected the id or name of a fault, got {brief(name)}{did_you_mean(name, known)}; "
         f"see 'specverify list faults'"
@@ -147,7 +167,7 @@ def _declared(found: object, target: str) -> Verifier:
         )
     if inspect.isclass(found):
         raise SamplerLoadError(f"expected {named} to be a verifier or a function, got a class; name an instance of it")
-    return as_verifier(found)
+    return as_sampler(found)
 
 
 def _shown(text: str) -> str:
