@@ -28,12 +28,15 @@ AREAS: Final = {
     "Output": ("TOK", "JNT"),
     "Independence": ("IND",),
     "Rule": ("DRF", "ACC", "RES", "POS", "BON", "LEN", "RUL"),
+    "Reported rounds of loops": ("PRP", "RND"),
     "All evidence together": ("ALL",),
 }
 FAMILIES: Final = {
     "K": "Verification of one draft per position",
     "M": "Several drafts per position, and trees",
     "Q": "The law that the draft is said to have",
+    "L": "Sampling parameters in generate loops",
+    "G": "Rows, caches and ends of generate loops",
 }
 _BYLINES: Final = {
     "checks": "What must hold, by area: the areas are those of the README. `specverify list checks` lists the same.",
@@ -44,7 +47,7 @@ _BYLINES: Final = {
 
 _LINK: Final = r"(?<!!)\[[^\]\n]*\]\([^)\n]*\)"
 _KEPT: Final = rf"^```.*?^```$|^\#[^\n]*|`[^`\n]*`|{_LINK}|<[^>\n]*>"
-_ID: Final = r"(?<![\w-])(?:SV-[A-Z]{3}-\d{3}|[KMQ]\d\d[a-e]?)(?![\w-])"
+_ID: Final = r"(?<![\w-])(?:SV-[A-Z]{3}-\d{3}|[GKLMQ]\d\d[a-e]?)(?![\w-])"
 _ISSUE: Final = r"(?<![\w/])[\w.-]+/[\w.-]+#\d+"
 _PAPER: Final = r"\barXiv \d{4}\.\d{5}"
 _PARTS: Final = re.compile(

@@ -9,90 +9,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from specverify.alternatives import alternatives, completed, score
-from specverify.arrays import FloatArray, IntArray
+from specverify.arrays import FloatArray
 from specverify.calling import GLOBAL
-from specverify.evidence import log_e, mean_log_e
 from specverify.faults import CATALOGUE
 from specverify.faults.trees import TREE_FAULT_RULES
+from specverify.hypotheses import (
+    ALIKE,
+    SHOWN,
+    Candidate,
+    Hypothesis,
+    Seen,
+    against,
+    difference,
+    explained,
+    fit,
+    looks,
+    named,
+    same_laws,
+)
 from specverify.judging import Judgement
+from specverify.loop_diagnosis import diagnose_loop
 from specverify.lumping import Law
 from specverify.overlong import overlong_faults
 from specverify.running import CaseRun
 
 __all__ = ["Candidate", "diagnose"]
 
-SLIP = 1e-6  # share of outcomes that may be anything, so that one stray row does not rule out a candidate
-STRAY = 1e-9  # the same where candidates are compared, so that what only some of them can do speaks for those
-ALIKE = 1e-9  # largest difference of two laws that no run can tell apart
-CONTRADICTED = 1e-6  # chance at which a true candidate is called contradicted
-EXPLAINS = 1e-2  # likelihood of the correct law, relative to a candidate's, above which the candidate explains nothing
-STEPS = (0.0, 0.1, 0.3, 3.0, 10.0, 30.0, 100.0)  # strengths of a fault that are compared with its own
 SUSPECT = math.log(10)  # evidence against a part above which it is not called right
 NEAR = 0.5  # share of all evidence that a neighbour must explain to be worth naming
-SHOWN = 3
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One explanation of what was seen.
-
-    Attributes:
-        fault: Id of the fault, or None for another rule and for "none of the known".
-        weight: Share among the candidates, equal before the data.
-        evidence: log10 of the likelihood ratio against the correct rule, or None.
-        message: For people.
-        same_law: Ids of other faults that the cases of the run cannot tell from it.
-    """
-
-    fault: str | None
-    weight: float
-    evidence: float | None
-    message: str
-    same_law: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)
-class _Seen:
-    """What one case showed: counts by answer, and how a law becomes probabilities of the same answers."""
-
-    run: CaseRun
-    counts: IntArray
-    probs_of: Callable[[Law], FloatArray]
-    label: Callable[[int], str]
-
-    def probs(self, law: Law) -> FloatArray:
-        """Give the probabilities of what is counted (ties are not), a little being lent to everything."""
-        probs = self.probs_of(law)
-        return np.asarray((1 - SLIP) * probs / max(probs.sum(), SLIP) + SLIP / len(probs))
-
-    def fit(self, probs: FloatArray) -> float:
-        """Give the log likelihood of the counts, with less lent to everything than in ``probs``."""
-        own = np.maximum(probs - SLIP / len(probs), 0.0)
-        came = np.flatnonzero(self.counts)
-        return float(self.counts[came] @ np.log(own[came] + STRAY / len(probs)))
-
-    def log_e(self, probs: FloatArray) -> float:
-        """Give the log e-value against a candidate; answers that never came and hardly could share one cell."""
-        kept = (self.counts > 0) | (probs > 1 / len(self.counts) ** 2)
-        cells = np.append(probs[kept], max(0.0, 1 - probs[kept].sum()) + 1e-12)
-        return log_e(np.append(self.counts[kept], 0), cells / cells.sum())
-
-
-@dataclass(frozen=True, eq=False)
-class _Hypothesis:
-    """A candidate with its probabilities on every case, and how well they fit."""
-
-    names: tuple[str, ...]
-    message: str
-    probs: list[FloatArray]
-    score: float
-    against: float
 
 
 def diagnose(judgement: Judgement) -> list[Candidate]:
@@ -107,6 +56,8 @@ def diagnose(judgement: Judgement) -> list[Candidate]:
     """
     if judgement.verdict != "nonconformant":
         return []
+    if judgement.plan.verifier.loops:
+        return diagnose_loop(judgement)
     if not _law_fails(judgement):
         return _beyond_laws(judgement, "replay", "sharing", "structure")
     seen = [_seen(judgement, run) for run in judgement.counted]
@@ -117,11 +68,11 @@ def diagnose(judgement: Judgement) -> list[Candidate]:
     if len(correct) < len(seen):
         return []
     found = _hypotheses(judgement, seen, correct)
-    least = _fit(seen, correct)
-    fitting = [h for h in found if h.against < -math.log(CONTRADICTED) and h.score - least > -math.log(EXPLAINS)]
+    least = fit(seen, correct)
+    candidates = explained(found, least)
     # Rows that share their randomness are worth fewer than they count, so that laws may fail which hold.
-    shared = [] if fitting else _beyond_laws(judgement, "sharing")
-    return _weighted(fitting, least) or shared or [_unknown(judgement, seen, found, least)]
+    shared = [] if candidates else _beyond_laws(judgement, "sharing")
+    return candidates or shared or [_unknown(judgement, seen, found, least)]
 
 
 def _law_fails(judgement: Judgement) -> bool:
@@ -130,24 +81,24 @@ def _law_fails(judgement: Judgement) -> bool:
     return any(judgement.fails(check) for check in laws)
 
 
-def _seen(judgement: Judgement, run: CaseRun) -> _Seen:
+def _seen(judgement: Judgement, run: CaseRun) -> Seen:
     """Take whole outcomes, or completed blocks where a sampler drafts by itself and does not tell what it refused."""
     probes, verifier = run.case_probes, judgement.plan.verifier
     joint = next((probe for probe in run.probes if probe.check == "SV-JNT-001"), None)
     if joint is not None and verifier.drafts and verifier.rule is None:
         counts = run.count_of("SV-JNT-001")
-        return _Seen(run, counts, lambda law: joint.mass(completed(run.case, law)), joint.labels.__getitem__)
-    return _Seen(run, run.seen.outcomes, probes.outcome_probs, probes.outcome_label)
+        return Seen(run, counts, lambda law: joint.mass(completed(run.case, law)), joint.labels.__getitem__)
+    return Seen(run, run.seen.outcomes, probes.outcome_probs, probes.outcome_label)
 
 
-def _hypotheses(judgement: Judgement, seen: Sequence[_Seen], correct: Sequence[FloatArray]) -> list[_Hypothesis]:
+def _hypotheses(judgement: Judgement, seen: Sequence[Seen], correct: Sequence[FloatArray]) -> list[Hypothesis]:
     """Give the known faults and, where only the rule is in doubt, the other rules; equal laws are one hypothesis."""
     laws: dict[str, tuple[list[Law | None], str]] = {}
     for name, rule in judgement.rules.items() if judgement.plan.rule and judgement.lossless is not False else ():
         if name != judgement.plan.rule:
             text = f"it behaves as the {name} rule, which is lossless but not the rule that it declares"
             laws[name] = [one.run.case_probes.law(rule) for one in seen], text
-    laws |= {name: ([law(one.run) for one in seen], _looks(name)) for name, law in _fault_laws(judgement)}
+    laws |= {name: ([law(one.run) for one in seen], looks(name)) for name, law in _fault_laws(judgement)}
     beyond = _beyond_outcomes(judgement, tuple(name for name in laws if name not in judgement.rules))
     groups: list[tuple[list[str], str, list[FloatArray]]] = []
     for name, (of_cases, text) in laws.items():
@@ -155,15 +106,15 @@ def _hypotheses(judgement: Judgement, seen: Sequence[_Seen], correct: Sequence[F
             probs = [one.probs(law) for one, law in zip(seen, of_cases, strict=True) if law is not None]
             same = beyond.get(name, 0.0)
             alike = next(
-                (g for g in groups if _alike(g[2], probs) and abs(beyond.get(g[0][0], 0.0) - same) < ALIKE), None
+                (g for g in groups if same_laws(g[2], probs) and abs(beyond.get(g[0][0], 0.0) - same) < ALIKE), None
             )
             if alike is None:
                 groups.append(([name], text, probs))
             else:
                 alike[0].append(name)
     return [
-        _Hypothesis(
-            tuple(names), text, probs, _fit(seen, probs) + beyond.get(names[0], 0.0), _against(seen, probs, correct)
+        Hypothesis(
+            tuple(names), text, probs, fit(seen, probs) + beyond.get(names[0], 0.0), against(seen, probs, correct)
         )
         for names, text, probs in groups
     ]
@@ -190,82 +141,14 @@ def _beyond_outcomes(judgement: Judgement, names: tuple[str, ...]) -> dict[str, 
     return dict(zip(names, np.sum(scores, axis=0).tolist(), strict=True)) if scores else {}
 
 
-def _looks(fault_id: str) -> str:
-    fault = CATALOGUE[fault_id]
-    return f"it looks as if the sampler {fault.claim}: {fault.wrong}. To repair it, {fault.advice}"
-
-
-def _alike(a: Sequence[FloatArray], b: Sequence[FloatArray]) -> bool:
-    return all(np.abs(x - y).max() < ALIKE for x, y in zip(a, b, strict=True))
-
-
-def _fit(seen: Sequence[_Seen], probs: Sequence[FloatArray]) -> float:
-    return sum(one.fit(p) for one, p in zip(seen, probs, strict=True))
-
-
-def _score(seen: Sequence[_Seen], probs: Sequence[FloatArray]) -> float:
-    total = 0.0
-    for one, p in zip(seen, probs, strict=True):
-        came = np.flatnonzero(one.counts)
-        total += float(one.counts[came] @ np.log(p[came]))
-    return total
-
-
-def _against(seen: Sequence[_Seen], probs: Sequence[FloatArray], correct: Sequence[FloatArray]) -> float:
-    """Give the log e-value against a candidate, valid whenever the run stopped.
-
-    Half of it bets on counts far from the candidate's on some case, half on the same fault being weaker or stronger.
-    """
-    far = mean_log_e([one.log_e(p) for one, p in zip(seen, probs, strict=True)])
-    own = _score(seen, probs)
-    other = [_score(seen, [_scaled(p, c, step) for p, c in zip(probs, correct, strict=True)]) - own for step in STEPS]
-    return mean_log_e([far, mean_log_e(other)])
-
-
-def _scaled(probs: FloatArray, correct: FloatArray, strength: float) -> FloatArray:
-    law = np.maximum(correct + strength * (probs - correct), SLIP * correct)
-    return np.asarray(law / law.sum())
-
-
-def _weighted(fitting: list[_Hypothesis], least: float) -> list[Candidate]:
-    if not fitting:
-        return []
-    fitting = sorted(fitting, key=lambda h: -h.score)
-    total = sum(math.exp(h.score - fitting[0].score) for h in fitting)
-    found = []
-    for h in fitting[:SHOWN]:
-        weight = math.exp(h.score - fitting[0].score) / total
-        if weight > 1e-3:
-            first, others = h.names[0], h.names[1:]
-            alike = f" These cases cannot tell it from {' and '.join(map(_named, others))}." if others else ""
-            fault = first if first in CATALOGUE else None
-            found.append(Candidate(fault, weight, (h.score - least) / math.log(10), f"{h.message}.{alike}", others))
-    return found
-
-
-def _named(name: str) -> str:
-    return f"{name} ({CATALOGUE[name].name})" if name in CATALOGUE else f"the {name} rule"
-
-
-def _unknown(judgement: Judgement, seen: Sequence[_Seen], found: Sequence[_Hypothesis], least: float) -> Candidate:
+def _unknown(judgement: Judgement, seen: Sequence[Seen], found: Sequence[Hypothesis], least: float) -> Candidate:
     """Say that no known fault fits, what is wrong by its parts, and which fault is nearest if one is near."""
     text = f"none of the {len(CATALOGUE)} known faults explains what was seen{_parts(judgement)}"
     nearest = max(found, key=lambda h: h.score, default=None)
-    most = _fit(seen, [np.maximum(one.counts, 0.5) / one.counts.sum() for one in seen])
+    most = fit(seen, [np.maximum(one.counts, 0.5) / one.counts.sum() for one in seen])
     if nearest is not None and nearest.score - least > NEAR * (most - least):
-        text += f". The nearest is {' or '.join(map(_named, nearest.names))}, and yet {_difference(seen, nearest)}"
+        text += f". The nearest is {' or '.join(map(named, nearest.names))}, and yet {difference(seen, nearest)}"
     return Candidate(None, 1.0, None, f"{text}.")
-
-
-def _difference(seen: Sequence[_Seen], nearest: _Hypothesis) -> str:
-    worst = max(range(len(seen)), key=lambda i: seen[i].log_e(nearest.probs[i]))
-    one, probs = seen[worst], nearest.probs[worst]
-    n = int(one.counts.sum())
-    answer = int(np.argmax(np.abs(one.counts - n * probs) / np.sqrt(n * probs)))
-    return (
-        f"on case {one.run.name} the outcome '{one.label(answer)}' came {one.counts[answer]} times in {n}, where that "
-        f"fault gives {n * probs[answer]:.4g}"
-    )
 
 
 EVERY_ROW = "rows at distance 1 are equal"
@@ -307,7 +190,7 @@ def _beyond_laws(judgement: Judgement, *where: str) -> list[Candidate]:
         names += overlong_faults(plan.verifier, judgement.options.seed % 2**30)
     if shared and not names:
         return [Candidate(None, 1.0, None, f"rows or calls share their randomness: {shared}.")]
-    return [Candidate(name, 1 / len(names), None, f"{_looks(name)}.") for name in names[:SHOWN]]
+    return [Candidate(name, 1 / len(names), None, f"{looks(name)}.") for name in names[:SHOWN]]
 
 
 def _global_draws(judgement: Judgement) -> str:

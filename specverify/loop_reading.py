@@ -67,7 +67,7 @@ def _ended(tokens: IntArray, eos: int | None) -> IntArray:
         refuse(f"row {row} has {tokens[row].tolist()}, expected {tokens.shape[1]} tokens, and -1 only after {stop}")
     if beyond.any():
         row = int(np.argwhere(beyond)[0][0])
-        refuse(f"row {row} has {tokens[row].tolist()}, expected -1 after the end of sequence {eos}: it goes on past it")
+        refuse(f"row {row} has {tokens[row].tolist()}, expected -1 after {eos}: it goes on past the end of sequence")
     return tokens if eos is None else np.where(ended, eos, tokens)
 
 

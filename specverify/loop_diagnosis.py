@@ -1,0 +1,77 @@
+"""Which known fault of a loop explains its tokens? The joint law of all new tokens is compared with every candidate's.
+
+Loops see faults that no single round has: the same edit of a loop gives an exact law on every case, whatever sampling
+parameters it has, and the cases with most evidence decide.
+"""
+
+from __future__ import annotations
+
+from specverify.faults import LOOP_FAULTS
+from specverify.faults.loop_fault import due_law
+from specverify.hypotheses import Candidate, Hypothesis, Seen, against, difference, explained, fit, looks, named
+from specverify.judging import Judgement
+from specverify.running import CaseRun
+
+__all__ = ["diagnose_loop"]
+
+CASES = 6  # with most evidence: laws of many cases take seconds
+PAST_END = "past the end of sequence"
+
+
+def diagnose_loop(judgement: Judgement) -> list[Candidate]:
+    """Name what explains a nonconformant generator, likeliest first; see :func:`specverify.diagnosis.diagnose`."""
+    if not any(judgement.fails(check) for check in ("SV-TOK-001", "SV-JNT-001", "SV-SUP-001", "SV-ALL-001")):
+        return _beyond_laws(judgement)
+    runs = sorted((run for run in judgement.plan.runs if run.seen.rows), key=lambda run: -_evidence(judgement, run))
+    seen = [_seen(run) for run in runs[:CASES]]
+    correct = [one.probs(due_law(one.run.case)) for one in seen]
+    found = []
+    for fault in LOOP_FAULTS.values():
+        if fault.may_be_of(judgement.plan.verifier):
+            probs = [one.probs(fault.law(one.run.case)) for one in seen]
+            found.append(
+                Hypothesis((fault.id,), looks(fault.id), probs, fit(seen, probs), against(seen, probs, correct))
+            )
+    least = fit(seen, correct)
+    return explained(found, least) or _proposals(judgement) or [_unknown(seen, found)]
+
+
+def _evidence(judgement: Judgement, run: CaseRun) -> float:
+    return max((r.log_e for r in judgement.results if r.run is run and r.probe.check == "SV-JNT-001"), default=0.0)
+
+
+def _seen(run: CaseRun) -> Seen:
+    joint = next(probe for probe in run.probes if probe.check == "SV-JNT-001")
+    return Seen(run, run.count_of("SV-JNT-001"), joint.mass, joint.labels.__getitem__)
+
+
+def _unknown(seen: list[Seen], found: list[Hypothesis]) -> Candidate:
+    text = f"none of the {len(LOOP_FAULTS)} known faults of loops explains what was seen"
+    if found:
+        nearest = max(found, key=lambda h: h.score)
+        text += f". The nearest is {named(nearest.names[0])}, and yet {difference(seen, nearest)}"
+    return Candidate(None, 1.0, None, f"{text}.")
+
+
+def _proposals(judgement: Judgement) -> list[Candidate]:
+    """Say that the drafts do not follow the q that is reported for them: then no verification can put that right."""
+    if not judgement.fails("SV-PRP-001"):
+        return []
+    where = ", ".join(
+        dict.fromkeys(r.run.name for r in judgement.of("SV-PRP-001") if r.probe.key in judgement.rejected)
+    )
+    text = (
+        f"the drafted tokens do not follow the q that the loop reports for them (cases {where}): the verification is "
+        f"given a law that the draft was not drawn from, so that its output is not the target's. Report the law after "
+        f"all filters, in the ids and rows of the draft"
+    )
+    return [Candidate(None, 1.0, None, f"{text}.")]
+
+
+def _beyond_laws(judgement: Judgement) -> list[Candidate]:
+    """Name what shows where no law of tokens does."""
+    names = [f.id for f in LOOP_FAULTS.values() if f.shows == "replay"] if judgement.fails("SV-RPL-001") else []
+    if any(PAST_END in violation.message for violation in judgement.violations_of("SV-STR-001")):
+        names += [fault.id for fault in LOOP_FAULTS.values() if fault.shows == "structure"]
+    candidates = [Candidate(name, 1 / len(names), None, f"{looks(name)}.") for name in names]
+    return candidates or _proposals(judgement)
