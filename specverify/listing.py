@@ -32,9 +32,9 @@ def _checks() -> dict[str, str]:
 
 
 def _faults() -> dict[str, str]:
-    from specverify.faults import CATALOGUE
+    from specverify.faults import KNOWN_FAULTS
 
-    return {key: f"{fault.name}: {fault.claim}" for key, fault in CATALOGUE.items()}
+    return {key: f"{fault.name}: {fault.claim}" for key, fault in KNOWN_FAULTS.items()}
 
 
 def _cases() -> dict[str, str]:
@@ -61,7 +61,7 @@ def explanations() -> Mapping[str, Callable[[], str]]:
     import inspect
 
     from specverify.checks import CATALOGUE as CHECKS
-    from specverify.faults import CATALOGUE as FAULTS
+    from specverify.faults import KNOWN_FAULTS as FAULTS
     from specverify.reference import RULES, TREE_RULES
 
     texts = {key: partial(getattr, check, "explain") for key, check in CHECKS.items()}
@@ -77,6 +77,12 @@ def _case(case: Case) -> str:
     size = f"{case.vocab_size} tokens, {case.num_draft_tokens} drafted"
     if case.tree is not None:
         size += f" at most on a path; parents {', '.join(map(str, case.tree.parents))}; siblings {case.tree.mode}"
+    if case.loop is not None:
+        asked = [f"{name} {getattr(case.loop.sampling, name)}" for name in sorted(case.loop.sampling.set_names)]
+        size = (
+            f"{case.vocab_size} tokens, {case.loop.num_draft_tokens} drafted per round, {case.loop.max_new_tokens} new "
+            f"ones after the prompt {' '.join(map(str, case.loop.prompt))}; {', '.join(asked) or 'no filters'}"
+        )
     context = "rows depend on the tokens before them" if case.contextual else "rows ignore the tokens before them"
     shown = case.vocab_size <= MAX_SHOWN and case.num_draft_tokens > 0
     rows = (("p", case.target_row(())), ("q", case.draft_row(()))) if shown else ()
