@@ -5,10 +5,10 @@ Check it with ``specverify check examples/broken_loop.py:my_loop``.
 
 import numpy as np
 
-from specverify.generating import generator
+import specverify
 
 
-@generator
+@specverify.generator
 def my_loop(target_model, draft_model, prompt, num_draft_tokens, max_new_tokens, eos_token_id, temperature, seed):
     """Generate from every prompt; a cache is here the list of the tokens that it was filled with."""
     rng = np.random.default_rng(seed)

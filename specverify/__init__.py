@@ -11,14 +11,28 @@ if TYPE_CHECKING:
     from specverify.checking import check
     from specverify.conformance import parametrize_with_checks
     from specverify.contract import verifier
+    from specverify.generating import Generation, Round, generator
     from specverify.reports import Report
 
-__all__ = ["Case", "Report", "__version__", "check", "parametrize_with_checks", "verifier"]
+__all__ = [
+    "Case",
+    "Generation",
+    "Report",
+    "Round",
+    "__version__",
+    "check",
+    "generator",
+    "parametrize_with_checks",
+    "verifier",
+]
 
 _HOMES = {
     "Case": "specverify.cases",
+    "Generation": "specverify.generating",
     "Report": "specverify.reports",
+    "Round": "specverify.generating",
     "check": "specverify.checking",
+    "generator": "specverify.generating",
     "parametrize_with_checks": "specverify.conformance",
     "verifier": "specverify.contract",
 }

@@ -20,13 +20,13 @@ def case_code(case: Case) -> str | None:
         case: A case of one draft per position.
 
     Returns:
-        One line of Python; None for a case of more than 512 probabilities, or of a tree.
+        One line of Python; None for a case of more than 512 probabilities, of a tree or of a loop.
 
     Example:
         >>> case_code(Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1))
         "specverify.Case.from_rows('AB', ['3/5', '2/5'], ['4/5', '1/5'], num_draft_tokens=1)"
     """
-    if case.tree is not None or sum(rows.size for rows in (*case.target, *case.draft)) > MOST_WRITTEN:
+    if case.tree is not None or case.loop is not None or sum(rows.size for rows in (*case.target, *case.draft)) > MOST_WRITTEN:
         return None
     count = case.num_draft_tokens
     write = _table if case.contextual else _rows

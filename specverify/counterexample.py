@@ -57,7 +57,7 @@ def counterexample(judgement: Judgement) -> dict[str, Any] | None:
         "shown_by": "case" if own else "all evidence",
         "p": _rows(case.target_row, case, case.num_draft_tokens + 1) if shown else [],
         "q": _rows(case.draft_row, case, case.num_draft_tokens) if shown else [],
-        "draft": case.num_draft_tokens,
+        "draft": case.num_draft_tokens if case.loop is None else case.loop.num_draft_tokens,
         "observed": observed,
         "expected": expected,
         "reproduce": reproduce(judgement.plan, *needed),

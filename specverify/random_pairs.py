@@ -159,9 +159,10 @@ def check_random_pairs(
         target=target,
     )
     share = _share(options.alpha, pairs)
-    if verifier.tree:
-        text = f"{verifier.name} verifies trees, and a random pair has one draft per position"
-        return RandomPairs("not_applicable", text)
+    for unfit, takes in ((verifier.tree, "verifies trees"), (verifier.loops, "is a generate loop")):
+        if unfit:
+            text = f"{verifier.name} {takes}, and a random pair is a round of one draft per position"
+            return RandomPairs("not_applicable", text)
     if STRUCTURE in options.known_failures:
         text = f"calls of {verifier.name} are known to fail: {options.known_failures[STRUCTURE]}"
         return RandomPairs("not_applicable", text)
