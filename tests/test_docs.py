@@ -8,6 +8,7 @@ import re
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import cmarkgfm
 import pytest
@@ -18,6 +19,7 @@ from specverify.cli import main
 from specverify.config import OPTIONS
 from specverify.faults import CATALOGUE as FAULTS
 from specverify.listing import explanations, listings
+from specverify.loop_menu import loop_menu
 from specverify.menu import menu
 from specverify.registry import load
 
@@ -198,6 +200,71 @@ def test_examples_get_the_verdict_that_the_page_states(file: str, name: str, ver
     report = specverify.check(sampler, samples=300, target_tv=0.9, alpha=1e-10, only=only)
     assert report.verdict.upper() == verdict, str(report)
     assert verdict == "CONFORMANT" or report.diagnosis[0]["fault"] == "Q04a"
+
+
+LOOP = [case for case in loop_menu() if case.name == "loop"]
+OF_ROUNDS = ["SV-PRP-001", "SV-RND-001", "SV-RND-002"]
+LOOP_RUNS = re.findall(
+    r"^\$ specverify check (\S+\.py):(\w+).*\n\2: ([A-Z]+)", "\n".join(blocks("generators.md", "console")), re.MULTILINE
+)
+
+
+def check_loop(path: Path, name: str) -> specverify.Report:
+    """Check a generate loop on the first case, by its structure, its joint law, and its rounds."""
+    only = ["SV-STR-001", "SV-JNT-001", *OF_ROUNDS]
+    options: dict[str, Any] = {"samples": 1000, "target_tv": 0.9, "alpha": 1e-10, "stop_early": False}
+    return specverify.check(load(f"{path}:{name}"), cases=LOOP, only=only, **options)
+
+
+@pytest.mark.parametrize(("file", "name", "verdict"), LOOP_RUNS)
+def test_loops_get_the_verdict_that_their_page_states(file: str, name: str, verdict: str, tmp_path: Path) -> None:
+    """A loop of the page, or of examples/, run with few rows, is called what stands below it."""
+    path = ROOT / file
+    if not path.is_file():
+        (code,) = blocks("generators.md", "python")
+        path = tmp_path / file
+        path.write_text(code, encoding="utf-8")
+    assert check_loop(path, name).verdict.upper() == verdict
+
+
+def test_the_loops_of_the_examples_differ_by_one_line() -> None:
+    """The broken loop is the correct one without its rollback, and both are on the page."""
+    correct, broken = (
+        (ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8").partition("import numpy")[2].splitlines()
+        for name in ("my_loop", "broken_loop")
+    )
+    (missing,) = [line for line in correct if line not in broken]
+    assert missing.strip().startswith("del cache[start + kept :]")
+    assert [line for line in correct if line != missing] == broken
+    assert {"examples/my_loop.py", "examples/broken_loop.py", "with_rounds.py"} == {file for file, _, _ in LOOP_RUNS}
+
+
+@pytest.mark.parametrize(
+    ("edits", "fails"),
+    [
+        ({"p=q[-1]))": "p=q[-1] ** 4 / sum(q[-1] ** 4)))"}, {"SV-PRP-001"}),
+        (
+            {
+                "rounds = [], []": "rounds, rejected = [], [], []",
+                "[*prompt[0], *text]": "[*prompt[0], *text, *rejected]",
+                "        text +=": "        rejected += drafts[kept:]\n        text +=",
+            },
+            {"SV-RND-001", "SV-RND-002"},
+        ),
+        ({"weights = p[kept] if": "weights = p[kept - 1] if"}, {"SV-RND-002"}),
+    ],
+    ids=["drafts", "context", "bonus"],
+)
+def test_rounds_say_where_a_loop_goes_wrong(edits: dict[str, str], fails: set[str], tmp_path: Path) -> None:
+    """What the page says that a wrong draft, a wrong context and a wrong bonus fail, the loop with that fault fails."""
+    (code,) = blocks("generators.md", "python")
+    for old, new in edits.items():
+        assert code.count(old) == 1
+        code = code.replace(old, new)
+    (tmp_path / "faulty.py").write_text(code, encoding="utf-8")
+    statuses = {check["id"]: check["status"] for check in check_loop(tmp_path / "faulty.py", "with_rounds").checks}
+    assert {check for check in OF_ROUNDS if statuses[check] == "failed"} == fails
+    assert statuses["SV-JNT-001"] == "failed"
 
 
 def test_numbers_of_the_statistics_page_are_the_kits() -> None:
