@@ -26,7 +26,8 @@ def case_code(case: Case) -> str | None:
         >>> case_code(Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1))
         "specverify.Case.from_rows('AB', ['3/5', '2/5'], ['4/5', '1/5'], num_draft_tokens=1)"
     """
-    if case.tree is not None or case.loop is not None or sum(rows.size for rows in (*case.target, *case.draft)) > MOST_WRITTEN:
+    size = sum(rows.size for rows in (*case.target, *case.draft))
+    if case.tree is not None or case.loop is not None or size > MOST_WRITTEN:
         return None
     count = case.num_draft_tokens
     write = _table if case.contextual else _rows

@@ -6,8 +6,9 @@ parameters it has, and the cases with most evidence decide.
 
 from __future__ import annotations
 
+from specverify.arrays import FloatArray
 from specverify.faults import LOOP_FAULTS
-from specverify.faults.loop_fault import due_law
+from specverify.faults.loop_fault import LoopFault, due_law
 from specverify.hypotheses import Candidate, Hypothesis, Seen, against, difference, explained, fit, looks, named
 from specverify.judging import Judgement
 from specverify.running import CaseRun
@@ -25,15 +26,17 @@ def diagnose_loop(judgement: Judgement) -> list[Candidate]:
     runs = sorted((run for run in judgement.plan.runs if run.seen.rows), key=lambda run: -_evidence(judgement, run))
     seen = [_seen(run) for run in runs[:CASES]]
     correct = [one.probs(due_law(one.run.case)) for one in seen]
-    found = []
-    for fault in LOOP_FAULTS.values():
-        if fault.may_be_of(judgement.plan.verifier):
-            probs = [one.probs(fault.law(one.run.case)) for one in seen]
-            found.append(
-                Hypothesis((fault.id,), looks(fault.id), probs, fit(seen, probs), against(seen, probs, correct))
-            )
+    faults = [fault for fault in LOOP_FAULTS.values() if fault.may_be_of(judgement.plan.verifier)]
+    found = [_hypothesis(fault, seen, correct) for fault in faults]
     least = fit(seen, correct)
     return explained(found, least) or _proposals(judgement) or [_unknown(seen, found)]
+
+
+def _hypothesis(fault: LoopFault, seen: list[Seen], correct: list[FloatArray]) -> Hypothesis:
+    """Take the fault in a loop that drafts no more than it needs, or always its full length: whichever fits better."""
+    laws = ([one.probs(fault.law(one.run.case, overdrafts=more)) for one in seen] for more in (False, True))
+    probs = max(laws, key=lambda probs: fit(seen, probs))
+    return Hypothesis((fault.id,), looks(fault.id), probs, fit(seen, probs), against(seen, probs, correct))
 
 
 def _evidence(judgement: Judgement, run: CaseRun) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -42,16 +42,17 @@ class LoopFault(Record):
         """Say whether a generator can have it so that its law can be seen in the tokens that come."""
         return verifier.loops and self.shows == "law"
 
-    def law(self, case: Case) -> FloatArray:
+    def law(self, case: Case, *, overdrafts: bool = False) -> FloatArray:
         """Give the exact law of all new tokens, float64 [V ** L]; see ``loop_steps.block_law``.
 
         Args:
             case: A case of a loop.
+            overdrafts: Whether the loop drafts its full length in the last round too, and cuts.
 
         Raises:
             ConfigError: The case asks for no loop.
         """
-        return _law(self.edit, case)
+        return _law(replace(self.edit, overdrafts=True) if overdrafts else self.edit, case)
 
     def distance(self, case: Case) -> float:
         """Give the total variation between the law of all new tokens and the one that is due.
