@@ -293,14 +293,14 @@ FAULTS = (
     LoopFault(
         "L11e",
         "masked_p_not_renormalised",
-        "tests drafts against a row that was filtered and not normalised",
-        "the probability of every token that is kept is too small, so that drafts are rejected too often",
-        "normalise the row after the filter, before the ratio is taken",
+        "verifies drafts against a row that was filtered and not normalised",
+        "the probability of every token that is kept is too small, in the ratio and in the residual",
+        "normalise the row after the filter, before the ratio and the residual are taken",
         exposed_by="three tokens, top-2, and one draft",
         hidden_by="runs without filters, and rounds without drafts",
         provenance="the mirror of huggingface/transformers#47932",
         case="loop-top-k",
-        edit=LoopEdit(accept=_masked),
+        edit=LoopEdit(target=_masked),
     ),
     LoopFault(
         "L11f",
