@@ -8,6 +8,7 @@ import numpy as np
 
 from specverify.arrays import BoolArray, IntArray
 from specverify.cases import Case
+from specverify.lumping import Lumping
 from specverify.trace import Trace
 
 __all__ = ["HardChecks", "Violation"]
@@ -67,6 +68,26 @@ class HardChecks:
             text = "a rejected draft was replaced by a token with p <= q, which has no residual mass"
             found.append(self._first("SV-SUP-002", text, trace, emitted, self._no_residual))
         return [violation for violation in found if violation is not None]
+
+    def seen_through(self, lens: Lumping) -> HardChecks:
+        """Give checks of the lens's own case that find every violation of a draft and its replacement, and may find more.
+
+        A cell is marked where one of its tokens is. Tokens of p = 0 share their cells with possible ones, so that
+        nothing is said of them.
+        """
+        if lens.tables is None:
+            return self
+        seen = HardChecks(lens.case, 0.0, False)
+        seen._forbidden = []
+        for marks, theirs in ((self._sure, seen._sure), (self._no_residual, seen._no_residual)):
+            for rows, cells in zip(marks, lens.tables, strict=False):
+                theirs.append(np.bincount(cells, rows[0], lens.case.vocab_size)[None, :] > 0)
+        return seen
+
+    def emits_forbidden(self, completed: IntArray) -> bool:
+        """Say whether completed blocks int64 [n, G + 1] of a case without contexts hold a token that p cannot give."""
+        tables = zip(self._forbidden, completed.T, strict=True)
+        return any(bool(table[0].take(column).any()) for table, column in tables if table.any())
 
     def _first(
         self,

@@ -14,6 +14,7 @@ import numpy as np
 
 from specverify.arrays import FloatArray, IntArray
 from specverify.cases import Case
+from specverify.distinct import Blocks, Outcomes, first_tokens
 from specverify.lumping import Law, Lumping, View, block_law, lump, rule_law, rules_of
 from specverify.partition import Partition, identity, index, mass, ratio
 from specverify.reference import RULES, Rule, TreeRule
@@ -69,9 +70,9 @@ class Probe:
 
     def count(self, views: dict[str, View]) -> IntArray:
         """Count the rows of a trace in each cell: int64 [K]."""
-        answers = self.question.ask(views[self.question.lens])
-        answers = np.minimum(answers[answers >= 0], len(self.lookup) - 1)
-        return np.bincount(self.lookup[answers], minlength=len(self.probs))
+        view = views[self.question.lens]
+        answers = np.minimum(self.question.ask(view), len(self.lookup) - 1)
+        return view.sums(np.where(answers < 0, -1, self.lookup[answers]), len(self.probs))
 
     def recount(self, answers: IntArray) -> IntArray:
         """Give the cell counts from the counts of all answers, int64 [number of answers] to int64 [K]."""
@@ -110,19 +111,19 @@ class CaseProbes:
         width = case.num_draft_tokens + 1
         small = case.vocab_size**width <= MAX_BLOCK_CELLS
         self.block_lens = self.rule_lens if small else lump(case, int(MAX_BLOCK_CELLS ** (1 / width)) - 1, tau)
+        self._outcomes: dict[str, Outcomes | Blocks] = {}
+        if self.rule_lens is not None:
+            self._outcomes["rule"] = Outcomes(self.rule_lens, case.vocab_size)
+        if self.block_lens is not None:
+            self._outcomes["block"] = Blocks(self.block_lens, case.vocab_size)
         self.outcome_space = 0 if self.rule_lens is None else _outcome_space(self.rule_lens)
         made = (*self._first_token(), self._block(), *self._rule(rule, drafts))
         self.probes = tuple(probe for probe in made if probe is not None)
 
     def views(self, trace: Trace) -> dict[str, View]:
-        """See a trace of the case through every lens."""
-        never = np.zeros(len(trace), dtype=np.bool_)
-        views = {"token": View(trace, never, never)}
-        if self.rule_lens is not None:
-            views["rule"] = self.rule_lens.view(trace)
-        if self.block_lens is not None:
-            views["block"] = views["rule"] if self.block_lens is self.rule_lens else self.block_lens.view(trace)
-        return views
+        """See a trace of the case through every lens, each distinct outcome once."""
+        views = {"token": first_tokens(trace, self.case.vocab_size)}
+        return views | {name: outcomes.view(trace) for name, outcomes in self._outcomes.items()}
 
     def law(self, rule: Rule | TreeRule) -> Law | None:
         """Enumerate a rule on the case; None where its law cannot be known: lumped tokens, any rule but token."""
@@ -142,8 +143,7 @@ class CaseProbes:
         """Count every whole outcome of a trace: int64 [outcome_space], which is empty where tokens are lumped."""
         if self.rule_lens is None or not self.outcome_space:
             return np.zeros(0, dtype=np.int64)
-        answers = outcome_question(self.rule_lens).ask(views["rule"])
-        return np.bincount(answers[answers >= 0], minlength=self.outcome_space)
+        return views["rule"].sums(outcome_question(self.rule_lens).ask(views["rule"]), self.outcome_space)
 
     def outcome_probs(self, law: Law) -> FloatArray:
         """Give the probability of every whole outcome under a law: float64 [outcome_space]."""

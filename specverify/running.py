@@ -19,6 +19,7 @@ from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.handing import Handed
 from specverify.hard import HardChecks, Violation
+from specverify.lumping import View
 from specverify.probes import Probe, case_probes
 from specverify.reading import OutputFault
 from specverify.sampling import CaseSampler
@@ -158,6 +159,8 @@ class CaseRun:
         self.probes = [probe for probe in self.case_probes.probes if self.selects(probe.check)]
         self.seen = self._nothing()
         self._hard = HardChecks(self.case, self.tau, self.rule == "token")
+        lens = self.case_probes.rule_lens
+        self._screen = None if lens is None else self._hard.seen_through(lens)
         self._sampler = CaseSampler(self.case)
         self._overlaps = [np.minimum(p, q).sum(axis=1) for p, q in zip(self.case.target, self.case.draft, strict=False)]
         self._key = zlib.crc32(self.case.name.encode("utf-8", "surrogatepass"))
@@ -230,24 +233,36 @@ class CaseRun:
             counts += probe.count(views)
         if len(found.outcomes):
             found.outcomes += self.case_probes.count_outcomes(views)
-        found.first_tokens += np.bincount(trace.completed[:, 0], minlength=len(found.first_tokens))
-        found.violations += self._hard.find(trace)
+        found.first_tokens += views["token"].sums(views["token"].trace.completed[:, 0], len(found.first_tokens))
+        rule = views.get("rule")
+        if self._suspect(trace, rule):
+            found.violations += self._hard.find(trace)
         found.rows += len(trace)
-        self._tally(trace, found.tally)
+        if rule is None:
+            self._tally(trace, np.ones(len(trace), dtype=np.int64), found.tally)
+        else:
+            self._tally(rule.trace, rule.repeats, found.tally)
+
+    def _suspect(self, trace: Trace, rule: View | None) -> bool:
+        """Say whether a trace may hold an impossible event; most do not, as its distinct outcomes show."""
+        if rule is None or self._screen is None or self._screen.find(rule.trace):
+            return True
+        return self._screen is not self._hard and self._hard.emits_forbidden(trace.completed)
 
     def count_of(self, check: str) -> IntArray:
         """Give the counts int64 [K] of a check that has one probe here."""
         return next(n for n, probe in zip(self.seen.counts, self.probes, strict=True) if probe.check == check)
 
-    def _tally(self, trace: Trace, tally: Tally) -> None:
+    def _tally(self, trace: Trace, times: IntArray, tally: Tally) -> None:
+        """Add the rows of a trace, each of which came so many times."""
         for position, overlap in enumerate(self._overlaps):
             tested = (trace.num_accepted >= position) & (trace.num_draft_tokens > position)
             prefix = self.case.row_index(trace.draft_tokens[tested, :position])
-            tally.tested[position] += int(tested.sum())
-            tally.accepted[position] += int((trace.num_accepted > position).sum())
-            tally.overlap[position] += float(overlap[prefix].sum())
-        tally.emitted += int(trace.num_accepted.sum() + (trace.next_token >= 0).sum())
-        tally.stopped += int(trace.rejected.sum())
+            tally.tested[position] += int(times[tested].sum())
+            tally.accepted[position] += int(times[trace.num_accepted > position].sum())
+            tally.overlap[position] += float(overlap[prefix] @ times[tested])
+        tally.emitted += int(times @ (trace.num_accepted + (trace.next_token >= 0)))
+        tally.stopped += int(times[trace.rejected].sum())
 
 
 def _distinct(count: int, rng: np.random.Generator) -> list[int]:

@@ -325,10 +325,10 @@ def test_decoding_inverts_the_outcome_question(case: Case) -> None:
     lens = laws.rule_lens
     assert lens is not None
     trace = drawn(case, 500, 11)
-    views = laws.views(trace)
-    answers = outcome_question(lens).ask(views["rule"])
+    view = lens.view(trace)
+    answers = outcome_question(lens).ask(view)
     kept = answers >= 0
-    assert (~kept).tolist() == (views["rule"].tied_draft | views["rule"].tied_next).tolist()
+    assert (~kept).tolist() == (view.tied_draft | view.tied_next).tolist()
     drafts, accepted, following = decode_outcomes(lens, answers[kept])
     assert drafts.tolist() == trace.draft_tokens[kept].tolist()
     assert accepted.tolist() == trace.num_accepted[kept].tolist()
