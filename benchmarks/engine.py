@@ -8,22 +8,21 @@ returned before. Beside it NumPy draws as many uniforms and looks each up in one
 from __future__ import annotations
 
 import argparse
-import time
 import tracemalloc
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from itertools import cycle
 from typing import Any
 
 import numpy as np
 from table import ratio, rounds
 
-
 from specverify.adapters.builtin import reference
 from specverify.calling import call
 from specverify.cases import Case
 from specverify.combining import combined_log_e
-from specverify.contract import Verifier, verifier
 from specverify.menu import menu, softmax_case
 from specverify.plan import Plan, plan
 from specverify.randomness import global_randomness
@@ -56,30 +55,25 @@ def bare(vocab_size: int) -> Step:
     return step
 
 
-def replayed(planned: Plan, unit: Unit, *, readonly: bool = True) -> CaseRun:
-    """Run a unit with the reference, and give a run whose verifier returns in each call what the reference returned."""
+def replayed(first: CaseRun, unit: Unit, **changes: Any) -> CaseRun:
+    """Run a unit, and give a run of an empty verifier that returns in each call what the sampler returned in it."""
     replies: list[tuple[Any, Any]] = []
 
-    def record(*given: Any, watch: bool = False) -> Any:
-        reply = call(*given, watch=watch)
+    def record(*given: Any, **options: Any) -> Any:
+        reply = call(*given, **options)
         replies.append((reply.num_accepted, reply.next_token))
         return reply
 
-    first = planned.runs[0]
-    replace(first, caller=record).carry_out(unit)
+    with global_randomness():
+        replace(first, caller=record).carry_out(unit)
     played = cycle(replies)
-
-    @verifier(name="empty", rule="token", readonly=readonly)
-    def empty(draft_tokens: Any, draft_probs: Any, target_probs: Any, seed: int) -> tuple[Any, Any]:
-        return next(played)
-
-    return replace(first, verifier=empty)
+    return replace(first, verifier=replace(first.verifier, function=lambda **_: next(played), **changes))
 
 
-def unit_step(planned: Plan, batch: int | None, *, readonly: bool = True) -> Step:
+def unit_step(first: CaseRun, batch: int | None) -> Step:
     """Give what carries out one unit, in calls of so many rows or, with None, of those of the plan."""
     unit = Unit(ROWS, (0, 0), batch=batch)
-    run = replayed(planned, unit, readonly=readonly)
+    run = replayed(first, unit, asks=frozenset({"draft_tokens", "draft_probs", "target_probs", "seed"}))
 
     def step() -> None:
         found, _ = run.carry_out(unit)
@@ -89,9 +83,22 @@ def unit_step(planned: Plan, batch: int | None, *, readonly: bool = True) -> Ste
     return step
 
 
-def looks_share(planned: Plan) -> float:
-    """Give what share of the plan's rows a unit has: the looks of a plan are shared by all of its rows."""
-    return len(look_fractions()) * ROWS / planned.runs[0].planned.rows
+def looks(planned: Plan) -> Step:
+    """Give what reads the evidence at all looks of a plan, as the counts were at each of them."""
+    run = planned.runs[0]
+    counted = []
+    with global_randomness():
+        for look in range(len(look_fractions())):
+            for unit in run.units(look):
+                run.seen.add(run.carry_out(unit)[0])
+            counted.append(deepcopy(run.seen))
+
+    def step() -> None:
+        for seen in counted:
+            run.seen = seen
+            combined_log_e(planned)
+
+    return step
 
 
 def own_work(count: int) -> list[str]:
@@ -102,49 +109,32 @@ def own_work(count: int) -> list[str]:
         run = planned.runs[0]
         steps = {
             "bare": bare(case.vocab_size),
-            "large": unit_step(planned, 8192),
-            "planned": unit_step(planned, None),
-            "looks": lambda planned=planned: combined_log_e(planned),
+            "large": unit_step(run, 8192),
+            "planned": unit_step(run, None),
+            "looks": looks(planned),
         }
-        run.seen.add(run.carry_out(Unit(ROWS, (0, 0)))[0])
         times = rounds(steps, count)
-        looks = [seconds * looks_share(planned) for seconds in times["looks"]]
+        per_unit = [seconds * ROWS / run.planned.rows for seconds in times["looks"]]
         cells = [ratio(times["large"], times["bare"]), ratio(times["planned"], times["bare"])]
-        cells += [str(run.planned.batch), ratio(looks, times["bare"])]
+        cells += [str(run.planned.batch), ratio(per_unit, times["bare"])]
         lines.append(f"| {case.vocab_size:,} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     return lines
 
 
-def share_of(sampler: Verifier, case: Case, rows: int) -> Callable[[], float]:
-    """Give what measures the share of own work in the time of a unit of a sampler."""
-    spent = [0.0]
-
-    def timed(**given: Any) -> Any:
-        began = time.thread_time()
-        result = sampler.function(**given)
-        spent[0] += time.thread_time() - began
-        return result
-
-    planned = plan(replace(sampler, function=timed), cases=[case], profile="ci").runs[0]
-
-    def share() -> float:
-        spent[0] = 0.0
-        began = time.thread_time()
-        with global_randomness():
-            planned.carry_out(Unit(rows, (0, 0)))
-        return 1 - spent[0] / (time.thread_time() - began)
-
-    return share
-
-
 def shares(count: int) -> list[str]:
-    """Say what share of a run of transformers, one sequence a call, is own work."""
+    """Say what share of a run of transformers, one sequence a call, the same run of an empty verifier takes."""
     lines = ["| case | own share of a run of transformers |", "|---|---|"]
+    sampler, unit = load("transformers"), Unit(300, (0, 0))
     for case in (case for case in menu() if case.name in ("AB", "W402", "softmax-1024", "softmax-32000")):
-        share = share_of(load("transformers"), case, 200)
-        low, middle, high = np.quantile([share() for _ in range(count)], [0.1, 0.5, 0.9])
-        lines.append(f"| {case.name} | {middle:.1%} ({low:.1%} to {high:.1%}) |")
+        run = plan(sampler, cases=[case]).runs[0]
+        steps: dict[str, Step] = {
+            "whole": partial(run.carry_out, unit),
+            "own": partial(replayed(run, unit).carry_out, unit),
+        }
+        with global_randomness():
+            times = rounds(steps, count)
+        lines.append(f"| {case.name} | {ratio(times['own'], times['whole'])} |")
         print(lines[-1], flush=True)
     return lines
 
@@ -153,13 +143,12 @@ def memory() -> list[str]:
     """Say how much memory units take at most, by how many of them are carried out."""
     lines = ["| V | one unit, MiB | four units, MiB |", "|---|---|---|"]
     for case in cases():
-        planned = plan(reference, cases=[case], profile="ci")
-        run = replayed(planned, Unit(ROWS, (0, 0), batch=8192))
+        run = plan(reference, cases=[case]).runs[0]
         peaks = []
         for units in (1, 4):
             tracemalloc.start()
-            for _ in range(units):
-                run.seen.add(run.carry_out(Unit(ROWS, (0, 0), batch=8192))[0])
+            for place in range(units):
+                run.seen.add(run.carry_out(Unit(ROWS, (0, place)))[0])
             peaks.append(tracemalloc.get_traced_memory()[1] / 2**20)
             tracemalloc.stop()
         lines.append(f"| {case.vocab_size:,} | {peaks[0]:.1f} | {peaks[1]:.1f} |")

@@ -17,7 +17,7 @@ from specverify.lumping import Lumping, View
 from specverify.trace import Trace
 from specverify.views import decode_blocks, decode_outcomes
 
-__all__ = ["Blocks", "Outcomes", "first_tokens"]
+__all__ = ["Blocks", "Outcomes", "each_row", "first_tokens", "lengths"]
 
 NUMBERS_PER_ROW = 16  # beyond so many possible outcomes for each row, going through them costs more than the rows do
 MAX_NUMBERS = 2**31 - 1
@@ -97,6 +97,22 @@ def first_tokens(trace: Trace, vocab_size: int) -> View:
     """See a trace as its distinct first tokens, which are not lumped."""
     found, times = _counted(trace.completed[:, 0], vocab_size)
     return _bare(found[:, None], times)
+
+
+def each_row(trace: Trace) -> View:
+    """See a trace as it is."""
+    never = np.zeros(len(trace), dtype=np.bool_)
+    return View(trace, never, never)
+
+
+def lengths(trace: Trace) -> View:
+    """See a trace as its distinct lengths: tokens drafted, tokens accepted, and whether one more was emitted."""
+    full = trace.draft_tokens.shape[1]
+    numbers = (trace.num_draft_tokens * (full + 1) + trace.num_accepted) * 2 + (trace.next_token >= 0)
+    found, times = _counted(numbers, 2 * (full + 1) ** 2)
+    drafted, accepted = np.divmod(found // 2, full + 1)
+    unknown, never = np.full((len(found), full), -1), np.zeros(len(found), dtype=np.bool_)
+    return View(Trace(unknown, drafted, accepted, found % 2 - 1, unknown), never, never, times)
 
 
 def _too_many(numbers: int, rows: int) -> bool:

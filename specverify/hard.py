@@ -8,7 +8,6 @@ import numpy as np
 
 from specverify.arrays import BoolArray, IntArray
 from specverify.cases import Case
-from specverify.lumping import Lumping
 from specverify.trace import Trace
 
 __all__ = ["HardChecks", "Violation"]
@@ -69,25 +68,24 @@ class HardChecks:
             found.append(self._first("SV-SUP-002", text, trace, emitted, self._no_residual))
         return [violation for violation in found if violation is not None]
 
-    def seen_through(self, lens: Lumping) -> HardChecks:
-        """Give checks of the lens's own case that find every violation of a draft and its replacement, and may find more.
+    def suspects(self, trace: Trace) -> bool:
+        """Say whether a trace of a case without contexts holds a violation, in a fraction of the time of finding it.
 
-        A cell is marked where one of its tokens is. Tokens of p = 0 share their cells with possible ones, so that
-        nothing is said of them.
+        Args:
+            trace: Its blocks are completed with possible tokens.
         """
-        if lens.tables is None:
-            return self
-        seen = HardChecks(lens.case, 0.0, False)
-        seen._forbidden = []
-        for marks, theirs in ((self._sure, seen._sure), (self._no_residual, seen._no_residual)):
-            for rows, cells in zip(marks, lens.tables, strict=False):
-                theirs.append(np.bincount(cells, rows[0], lens.case.vocab_size)[None, :] > 0)
-        return seen
-
-    def emits_forbidden(self, completed: IntArray) -> bool:
-        """Say whether completed blocks int64 [n, G + 1] of a case without contexts hold a token that p cannot give."""
-        tables = zip(self._forbidden, completed.T, strict=True)
-        return any(bool(table[0].take(column).any()) for table, column in tables if table.any())
+        blocks = zip(self._forbidden, trace.completed.T, strict=True)
+        if any(bool(table[0].take(column).any()) for table, column in blocks if table.any()):
+            return True
+        if not self._sure:
+            return False
+        stopped = np.flatnonzero(trace.rejected)
+        starts = trace.num_accepted[stopped] * self.case.vocab_size
+        drafted = trace.draft_tokens.T.ravel().take(trace.num_accepted[stopped] * len(trace) + stopped)
+        sure, no_residual = (np.concatenate(tables).ravel() for tables in (self._sure, self._no_residual))
+        # Where no token followed, -1 looks at a token of another position: that may raise a suspicion, never hide one.
+        found = sure.take(starts + drafted).any() or no_residual.take(starts + trace.next_token[stopped]).any()
+        return bool(found)
 
     def _first(
         self,

@@ -114,7 +114,9 @@ def _guide(ends: IntArray, cells: int) -> npt.NDArray[np.int32]:
     width = 2**BITS // cells
     rows = np.arange(count)[:, None] * (cells + 1)
     ended = np.bincount((rows - (-ends // width)).ravel(), minlength=count * (cells + 1))
-    first = np.minimum(ended.reshape(count, -1).cumsum(axis=1), size - 1).astype(np.int32).ravel()
+    first: npt.NDArray[np.int32] = (
+        np.minimum(ended.reshape(count, -1).cumsum(axis=1), size - 1).astype(np.int32).ravel()
+    )
     shared = (rows + ends // width)[ends % width > 0]
     first[shared] = np.where(first[shared] < 0, first[shared], ~first[shared])
     return first

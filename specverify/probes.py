@@ -111,14 +111,18 @@ class CaseProbes:
         width = case.num_draft_tokens + 1
         small = case.vocab_size**width <= MAX_BLOCK_CELLS
         self.block_lens = self.rule_lens if small else lump(case, int(MAX_BLOCK_CELLS ** (1 / width)) - 1, tau)
-        self._outcomes: dict[str, Outcomes | Blocks] = {}
-        if self.rule_lens is not None:
-            self._outcomes["rule"] = Outcomes(self.rule_lens, case.vocab_size)
-        if self.block_lens is not None:
-            self._outcomes["block"] = Blocks(self.block_lens, case.vocab_size)
         self.outcome_space = 0 if self.rule_lens is None else _outcome_space(self.rule_lens)
         made = (*self._first_token(), self._block(), *self._rule(rule, drafts))
         self.probes = tuple(probe for probe in made if probe is not None)
+        self._outcomes = dict(self._asked())
+
+    def _asked(self) -> Iterator[tuple[str, Outcomes | Blocks]]:
+        """Give what traces are seen through, where anything is asked of it."""
+        asked = {probe.question.lens for probe in self.probes}
+        if self.rule_lens is not None and ("rule" in asked or self.outcome_space or self.case.contextual):
+            yield "rule", Outcomes(self.rule_lens, self.case.vocab_size)
+        if self.block_lens is not None and "block" in asked:
+            yield "block", Blocks(self.block_lens, self.case.vocab_size)
 
     def views(self, trace: Trace) -> dict[str, View]:
         """See a trace of the case through every lens, each distinct outcome once."""

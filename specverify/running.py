@@ -17,6 +17,7 @@ from specverify.arrays import IntArray
 from specverify.calling import Caller, SamplerRaised, call
 from specverify.cases import Case
 from specverify.contract import Verifier
+from specverify.distinct import each_row, lengths
 from specverify.handing import Handed
 from specverify.hard import HardChecks, Violation
 from specverify.lumping import View
@@ -159,8 +160,6 @@ class CaseRun:
         self.probes = [probe for probe in self.case_probes.probes if self.selects(probe.check)]
         self.seen = self._nothing()
         self._hard = HardChecks(self.case, self.tau, self.rule == "token")
-        lens = self.case_probes.rule_lens
-        self._screen = None if lens is None else self._hard.seen_through(lens)
         self._sampler = CaseSampler(self.case)
         self._overlaps = [np.minimum(p, q).sum(axis=1) for p, q in zip(self.case.target, self.case.draft, strict=False)]
         self._key = zlib.crc32(self.case.name.encode("utf-8", "surrogatepass"))
@@ -234,27 +233,23 @@ class CaseRun:
         if len(found.outcomes):
             found.outcomes += self.case_probes.count_outcomes(views)
         found.first_tokens += views["token"].sums(views["token"].trace.completed[:, 0], len(found.first_tokens))
-        rule = views.get("rule")
-        if self._suspect(trace, rule):
+        if not self.case.contextual:
+            self._tally(lengths(trace), found.tally)
+            suspect = self._hard.suspects(trace)
+        else:
+            outcomes = views.get("rule", each_row(trace))
+            self._tally(outcomes, found.tally)
+            suspect = bool(self._hard.find(outcomes.trace))
+        if suspect:
             found.violations += self._hard.find(trace)
         found.rows += len(trace)
-        if rule is None:
-            self._tally(trace, np.ones(len(trace), dtype=np.int64), found.tally)
-        else:
-            self._tally(rule.trace, rule.repeats, found.tally)
-
-    def _suspect(self, trace: Trace, rule: View | None) -> bool:
-        """Say whether a trace may hold an impossible event; most do not, as its distinct outcomes show."""
-        if rule is None or self._screen is None or self._screen.find(rule.trace):
-            return True
-        return self._screen is not self._hard and self._hard.emits_forbidden(trace.completed)
 
     def count_of(self, check: str) -> IntArray:
         """Give the counts int64 [K] of a check that has one probe here."""
         return next(n for n, probe in zip(self.seen.counts, self.probes, strict=True) if probe.check == check)
 
-    def _tally(self, trace: Trace, times: IntArray, tally: Tally) -> None:
-        """Add the rows of a trace, each of which came so many times."""
+    def _tally(self, view: View, tally: Tally) -> None:
+        trace, times = view.trace, view.repeats
         for position, overlap in enumerate(self._overlaps):
             tested = (trace.num_accepted >= position) & (trace.num_draft_tokens > position)
             prefix = self.case.row_index(trace.draft_tokens[tested, :position])

@@ -7,8 +7,6 @@ works on one position at a time.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from specverify.arrays import IntArray
@@ -91,7 +89,7 @@ class CaseSampler:
             order = np.argsort(-rows, axis=1, kind="stable")
             return order[index, len(earlier)] if len(earlier) < rows.shape[1] else np.full_like(index, -1)
         if mode == "with_replacement" or not earlier:
-            return self._draft[position].draw(index, rng)
+            return self._draft[position].draw(index, rng).astype(np.int64)
         tokens, step = np.empty_like(index), max(1, PIECE // rows.shape[1])
         for start in range(0, len(index), step):
             part = slice(start, start + step)
@@ -119,12 +117,15 @@ class CaseSampler:
         Returns:
             The trace of the B rows.
         """
-        bare = Trace(draft_tokens, num_draft_tokens, num_accepted, next_token, draft_tokens)
-        completed = bare.emitted()
-        index = self._root(len(bare))
-        for position, model in enumerate(self._target):
-            owed = np.flatnonzero(completed[:, position] < 0)
+        columns = np.empty((len(self._target), len(num_accepted)), dtype=np.int64)
+        columns[:-1] = draft_tokens.T
+        known = num_accepted + (next_token >= 0)
+        index = self._root(len(num_accepted))
+        for position, (model, column) in enumerate(zip(self._target, columns, strict=True)):
+            stopped = np.flatnonzero(num_accepted == position)
+            column[stopped] = next_token[stopped]
+            owed = np.flatnonzero(known <= position)
             if len(owed):
-                completed[owed, position] = model.draw(index[owed], rng)
-            index = self._below(index, completed[:, position])
-        return replace(bare, completed=completed)
+                column[owed] = model.draw(index[owed], rng)
+            index = self._below(index, column)
+        return Trace(draft_tokens, num_draft_tokens, num_accepted, next_token, columns.T)
