@@ -68,6 +68,25 @@ class HardChecks:
             found.append(self._first("SV-SUP-002", text, trace, emitted, self._no_residual))
         return [violation for violation in found if violation is not None]
 
+    def suspects(self, trace: Trace) -> bool:
+        """Say whether a trace of a case without contexts holds a violation, in a fraction of the time of finding it.
+
+        Args:
+            trace: Its blocks are completed with possible tokens.
+        """
+        blocks = zip(self._forbidden, trace.completed.T, strict=True)
+        if any(bool(table[0].take(column).any()) for table, column in blocks if table.any()):
+            return True
+        if not self._sure:
+            return False
+        stopped = np.flatnonzero(trace.rejected)
+        starts = trace.num_accepted[stopped] * self.case.vocab_size
+        drafted = trace.draft_tokens.T.ravel().take(trace.num_accepted[stopped] * len(trace) + stopped)
+        sure, no_residual = (np.concatenate(tables).ravel() for tables in (self._sure, self._no_residual))
+        # Where no token followed, -1 looks at a token of another position: that may raise a suspicion, never hide one.
+        found = sure.take(starts + drafted).any() or no_residual.take(starts + trace.next_token[stopped]).any()
+        return bool(found)
+
     def _first(
         self,
         check: str,

@@ -36,11 +36,24 @@ class View:
         trace: The lumped trace.
         tied_draft: bool [n]; the rejected draft has p and q equal to within rounding, so it need not be rejected.
         tied_next: bool [n]; the token put in its place has, so that it has no residual mass to speak of.
+        times: int64 [n], how often each row came; None where each came once.
     """
 
     trace: Trace
     tied_draft: BoolArray
     tied_next: BoolArray
+    times: IntArray | None = None
+
+    @property
+    def repeats(self) -> IntArray:
+        """How often each row came: int64 [n]."""
+        return np.ones(len(self.trace), dtype=np.int64) if self.times is None else self.times
+
+    def sums(self, cells: IntArray, size: int) -> IntArray:
+        """Count the rows by their cells int64 [n], -1 being none: int64 [at least size]."""
+        inside = cells >= 0
+        times = None if self.times is None else self.times[inside]
+        return np.bincount(cells[inside], times, size).astype(np.int64)  # as floats, counts are exact below 2**53
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import numpy as np
 
 from specverify.arrays import FloatArray, IntArray
 from specverify.cases import Case
+from specverify.distinct import Blocks, Outcomes, first_tokens
 from specverify.lumping import Law, Lumping, View, block_law, lump, rule_law, rules_of
 from specverify.partition import Partition, identity, index, mass, ratio
 from specverify.reference import RULES, Rule, TreeRule
@@ -77,9 +78,10 @@ class Probe:
         """Count the rows of a trace in each cell: int64 [K]; none where it has no such view."""
         if self.question.lens not in views:
             return np.zeros(len(self.probs), dtype=np.int64)
-        answers = self.question.ask(views[self.question.lens])
-        answers = np.minimum(answers[answers >= 0], len(self.lookup) - 1)
-        return np.bincount(self.lookup[answers], minlength=len(self.probs))
+        view = views[self.question.lens]
+        answers = np.minimum(self.question.ask(view), len(self.lookup) - 1)
+        counts: IntArray = view.sums(np.where(answers < 0, -1, self.lookup[answers]), len(self.probs))
+        return counts
 
     def recount(self, answers: IntArray) -> IntArray:
         """Give the cell counts from the counts of all answers, int64 [number of answers] to int64 [K]."""
@@ -122,19 +124,22 @@ class CaseProbes:
         held = self._rounds(rule) if case.loop is not None else self._rule(rule, drafts)
         made = (*self._first_token(), self._block(), *held)
         self.probes = tuple(probe for probe in made if probe is not None)
+        self._outcomes = dict(self._asked())
+
+    def _asked(self) -> Iterator[tuple[str, Outcomes | Blocks]]:
+        """Give what traces are seen through, where anything is asked of it."""
+        asked = {probe.question.lens for probe in self.probes}
+        if self.rule_lens is not None and ("rule" in asked or self.outcome_space or self.case.contextual):
+            yield "rule", Outcomes(self.rule_lens, self.case.vocab_size)
+        if self.block_lens is not None and "block" in asked:
+            yield "block", Blocks(self.block_lens, self.case.vocab_size)
 
     def views(self, trace: Trace) -> Views:
-        """See a trace of the case through every lens."""
-        never = np.zeros(len(trace), dtype=np.bool_)
-        views: Views = {"token": View(trace, never, never)}
-        rounds = RoundView.of(self.case, trace)
-        if rounds is not None:
-            views["rounds"] = rounds
-        if self.rule_lens is not None:
-            views["rule"] = self.rule_lens.view(trace)
-        if self.block_lens is not None:
-            views["block"] = views["rule"] if self.block_lens is self.rule_lens else self.block_lens.view(trace)
-        return views
+        """See a trace of the case through every lens, each distinct outcome once; reported rounds row by row."""
+        views: Views = {"token": first_tokens(trace, self.case.vocab_size)}
+        if trace.rounds is not None:
+            views["rounds"] = RoundView.of(self.case, trace, trace.rounds)
+        return views | {name: outcomes.view(trace) for name, outcomes in self._outcomes.items()}
 
     def law(self, rule: Rule | TreeRule) -> Law | None:
         """Enumerate a rule on the case; None where its law cannot be known: lumped tokens, any rule but token."""
@@ -158,8 +163,8 @@ class CaseProbes:
         """Count every whole outcome of a trace: int64 [outcome_space], which is empty where tokens are lumped."""
         if self.rule_lens is None or not self.outcome_space:
             return np.zeros(0, dtype=np.int64)
-        answers = outcome_question(self.rule_lens).ask(views["rule"])
-        return np.bincount(answers[answers >= 0], minlength=self.outcome_space)
+        view: View = views["rule"]
+        return view.sums(outcome_question(self.rule_lens).ask(view), self.outcome_space)
 
     def outcome_probs(self, law: Law) -> FloatArray:
         """Give the probability of every whole outcome under a law: float64 [outcome_space]."""

@@ -40,12 +40,14 @@ class RoundView:
     starts: IntArray
 
     @classmethod
-    def of(cls, case: Case, trace: Trace) -> RoundView | None:
-        """See the rounds of a trace, if it has any."""
-        if trace.rounds is None:
-            return None
-        emitted = np.where(trace.rounds.num_accepted >= 0, trace.rounds.num_accepted + 1, 0)
-        return cls(case, trace, trace.rounds, np.cumsum(emitted, axis=1) - emitted)
+    def of(cls, case: Case, trace: Trace, rounds: Rounds) -> RoundView:
+        """See the rounds of a trace."""
+        emitted = np.where(rounds.num_accepted >= 0, rounds.num_accepted + 1, 0)
+        return cls(case, trace, rounds, np.cumsum(emitted, axis=1) - emitted)
+
+    def sums(self, cells: IntArray, number: int) -> IntArray:
+        """Count the rows in each of so many cells; -1 is no cell."""
+        return np.bincount(cells[cells >= 0], minlength=number)
 
     def target_laws(self, at: IntArray, tokens: IntArray) -> FloatArray:
         """Give p after the first ``at`` int64 [n] of runs of tokens, int64 [n, any]: float64 [n, V]."""

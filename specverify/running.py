@@ -18,8 +18,10 @@ from specverify.arrays import IntArray
 from specverify.calling import Caller, SamplerRaised, here
 from specverify.cases import Case
 from specverify.contract import Verifier
+from specverify.distinct import each_row, lengths
 from specverify.hard import HardChecks, Violation
 from specverify.loop_handing import hand
+from specverify.lumping import View
 from specverify.probes import Probe, case_probes
 from specverify.reading import OutputFault
 from specverify.sampling import CaseSampler
@@ -236,27 +238,35 @@ class CaseRun:
             counts += probe.count(views)
         if len(found.outcomes):
             found.outcomes += self.case_probes.count_outcomes(views)
-        found.first_tokens += np.bincount(trace.completed[:, 0], minlength=len(found.first_tokens))
-        found.violations += self._hard.find(trace)
-        found.rows += len(trace)
+        found.first_tokens += views["token"].sums(views["token"].trace.completed[:, 0], len(found.first_tokens))
+        if self.case.contextual:
+            outcomes = views.get("rule", each_row(trace))
+            suspect = bool(self._hard.find(outcomes.trace))
+        else:
+            outcomes = lengths(trace)
+            suspect = self._hard.suspects(trace)
         if self.case.loop is None:
-            self._tally(trace, found.tally)
+            self._tally(outcomes, found.tally)
         else:  # which of the tokens were drafted is not known
             found.tally.emitted += trace.completed.size
+        if suspect:
+            found.violations += self._hard.find(trace)
+        found.rows += len(trace)
 
     def count_of(self, check: str) -> IntArray:
         """Give the counts int64 [K] of a check that has one probe here."""
         return next(n for n, probe in zip(self.seen.counts, self.probes, strict=True) if probe.check == check)
 
-    def _tally(self, trace: Trace, tally: Tally) -> None:
+    def _tally(self, view: View, tally: Tally) -> None:
+        trace, times = view.trace, view.repeats
         for position, overlap in enumerate(self._overlaps):
             tested = (trace.num_accepted >= position) & (trace.num_draft_tokens > position)
             prefix = self.case.row_index(trace.draft_tokens[tested, :position])
-            tally.tested[position] += int(tested.sum())
-            tally.accepted[position] += int((trace.num_accepted > position).sum())
-            tally.overlap[position] += float(overlap[prefix].sum())
-        tally.emitted += int(trace.num_accepted.sum() + (trace.next_token >= 0).sum())
-        tally.stopped += int(trace.rejected.sum())
+            tally.tested[position] += int(times[tested].sum())
+            tally.accepted[position] += int(times[trace.num_accepted > position].sum())
+            tally.overlap[position] += float(overlap[prefix] @ times[tested])
+        tally.emitted += int(times @ (trace.num_accepted + (trace.next_token >= 0)))
+        tally.stopped += int(times[trace.rejected].sum())
 
 
 def _distinct(count: int, rng: np.random.Generator) -> list[int]:

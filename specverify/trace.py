@@ -84,10 +84,12 @@ class Trace:
     def emitted(self) -> IntArray:
         """Give the tokens that the sampler itself emitted: int64 [n, G + 1], -1 after them."""
         rows, width = self.draft_tokens.shape
-        tokens = np.full((rows, width + 1), -1, dtype=np.int64)
-        tokens[:, :width] = np.where(np.arange(width) < self.num_accepted[:, None], self.draft_tokens, -1)
-        tokens[np.arange(rows), self.num_accepted] = self.next_token
-        return tokens
+        columns = np.full((width + 1, rows), -1, dtype=np.int64)
+        for position, column in enumerate(columns):
+            if position < width:
+                np.copyto(column, self.draft_tokens[:, position], where=self.num_accepted > position)
+            np.copyto(column, self.next_token, where=self.num_accepted == position)
+        return columns.T
 
     def drafted_at(self, position: IntArray) -> IntArray:
         """Give each row's drafted token at its own ``position`` int64 [n]; -1 where there is none."""

@@ -16,7 +16,15 @@ import numpy as np
 from specverify.arrays import BoolArray, IntArray
 from specverify.lumping import Lumping, View
 
-__all__ = ["Question", "block_question", "decode_outcomes", "draft_question", "outcome_question", "rule_questions"]
+__all__ = [
+    "Question",
+    "block_question",
+    "decode_blocks",
+    "decode_outcomes",
+    "draft_question",
+    "outcome_question",
+    "rule_questions",
+]
 
 
 @dataclass(frozen=True)
@@ -187,9 +195,17 @@ def decode_outcomes(lens: Lumping, answers: IntArray) -> tuple[IntArray, IntArra
     size, full = lens.case.vocab_size, lens.case.num_draft_tokens
     rest, following = np.divmod(answers, size + 1)
     drafts, accepted = np.divmod(rest, full + 1)
-    columns = []
-    for _ in range(full):
-        drafts, digit = np.divmod(drafts, size + 1)
-        columns.append(digit - 1)
-    tokens = np.stack(columns[::-1], axis=1) if columns else np.zeros((len(answers), 0), dtype=np.int64)
-    return tokens, accepted, following - 1
+    return _columns(drafts, size + 1, full) - 1, accepted, following - 1
+
+
+def decode_blocks(lens: Lumping, answers: IntArray) -> IntArray:
+    """Give back what answers to :func:`block_question` stand for: int64 [n, G + 1]."""
+    return _columns(answers, lens.case.vocab_size, lens.case.num_draft_tokens + 1)
+
+
+def _columns(numbers: IntArray, base: int, width: int) -> IntArray:
+    """Give the digits of each number: int64 [n, width]."""
+    digits = np.empty((width, len(numbers)), dtype=np.int64)
+    for column in digits[::-1]:
+        numbers, column[:] = np.divmod(numbers, base)
+    return digits.T

@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from specverify.arrays import FloatArray, IntArray
@@ -26,14 +28,12 @@ class Given(np.random.Generator):
         self.left = list(uniforms)
         self.lengths = lengths
 
-    def random(self, size: int) -> FloatArray:  # type: ignore[override]
-        """Play the next array."""
-        uniforms = self.left.pop(0)
-        assert uniforms.shape == (size,)
-        return uniforms
-
-    def integers(self, low: int, high: int, size: int) -> IntArray:  # type: ignore[override]
-        """Play the lengths."""
+    def integers(self, low: int, high: int, size: int, dtype: Any = np.int64) -> npt.NDArray[Any]:  # type: ignore[override]
+        """Play the next uniforms as the words that a generator makes them of, or the lengths."""
+        if dtype is np.uint64:
+            uniforms = self.left.pop(0)
+            assert (low, high, uniforms.shape) == (0, 2**64, (size,))
+            return (uniforms * 2.0**53).astype(np.uint64) << np.uint64(11)
         assert self.lengths is not None
         assert self.lengths.shape == (size,)
         assert ((self.lengths >= low) & (self.lengths < high)).all()
