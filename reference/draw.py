@@ -20,7 +20,20 @@ Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Doubles: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-__all__ = ["LIMIT", "NONE", "SAFE", "UNIT", "Doubles", "Floats", "Ints", "Weights", "block_size", "draw", "masses"]
+__all__ = [
+    "LIMIT",
+    "NONE",
+    "SAFE",
+    "UNIT",
+    "Doubles",
+    "Floats",
+    "Ints",
+    "Weights",
+    "block_size",
+    "draw",
+    "masses",
+    "rounding",
+]
 
 UNIT = 2.0**62
 LIMIT = 2 - 2.0**-20  # of a row's mass; below 2, so that no rounded sum hides an int64 overflow
@@ -194,7 +207,7 @@ def _by_floats(weights: Weights, row: int, word: int, rough: np.dtype[Any]) -> i
     total = float(cumulated[-1])
     if not total < SAFE:
         return None
-    drawn, off = word * 2.0**-64 * total, _rounding(weights.vocab, total, rough)
+    drawn, off = word * 2.0**-64 * total, rounding(weights.vocab, total, float(np.finfo(rough).eps))
     b = int(cumulated[1:-1].searchsorted(drawn, side="right"))
     inside = weights.real(row, slice(b * block, (b + 1) * block), rough)
     edges = np.concatenate((cumulated[b : b + 1], inside)).cumsum()
@@ -202,13 +215,12 @@ def _by_floats(weights: Weights, row: int, word: int, rough: np.dtype[Any]) -> i
     return b * block + k - 1 if 0 < k < len(edges) and drawn + off < edges[k] else None
 
 
-def _rounding(vocab: int, total: float, rough: np.dtype[Any]) -> float:
-    """Bound how much farther than in integers a cumulated weight can be from the drawn one, in units of 1.
+def rounding(vocab: int, total: float, epsilon: float) -> float:
+    """Bound the error of a row's cumulated weight and of the drawn one together, both as sums of floats.
 
-    Both are off by half of the type's epsilon of each weight, by 2^-53 of the total for each float64 addition, of which
-    there are fewer than V in any order, and by the truncation of V weights to multiples of 2^-62.
+    Each is off by half an epsilon of every weight, by 2^-53 of the total for each float64 addition, of which there are
+    fewer than V in any order, and by the truncation of V weights to multiples of 2^-62.
     """
-    epsilon = float(np.finfo(rough).eps)
     return total * (epsilon + (vocab + 64) * 2.0**-52) + vocab * 2.0**-60
 
 
