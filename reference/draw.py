@@ -63,8 +63,9 @@ class Weights(NamedTuple):
     @property
     def rough(self) -> np.dtype[Any]:
         """The type that float sums are made from; a scale is a float64, and so is what it scales."""
-        q = self.target_probs if self.draft_probs is None else self.draft_probs
-        return np.result_type(np.float32 if self.scale is None else np.float64, self.target_probs, q)
+        least = np.dtype(np.float32 if self.scale is None else np.float64)
+        given = self.target_probs if self.draft_probs is None else self.draft_probs
+        return np.promote_types(np.promote_types(least, self.target_probs.dtype), given.dtype)
 
     def real(self, part: slice | int, tokens: slice, dtype: Any = np.float64) -> Floats:
         """Give the weights of some rows and tokens, worked out in a type: in scratch memory, or p itself."""
@@ -72,14 +73,14 @@ class Weights(NamedTuple):
         p = self.target_probs[where]
         if self.draft_probs is None:
             return p.astype(dtype, copy=False)
-        out: Floats
-        out, zeros = (array.view(dtype)[: p.size].reshape(p.shape) for array in _scratch.of(p.size)[:2])
+        scratch, zeros, _ = _scratch.of(p.size)
+        out: Floats = np.ndarray(p.shape, dtype, scratch)
         if self.scale is None:
             np.subtract(p, self.draft_probs[where], out=out, dtype=dtype)
         else:
             np.multiply(p, self.scale[part, ..., None], out=out, dtype=dtype)
             np.subtract(out, self.draft_probs[where], out=out)
-        np.maximum(out, zeros, out=out)
+        np.maximum(out, np.ndarray(p.shape, dtype, zeros), out=out)
         return out
 
     def whole(self, part: slice | int, tokens: slice) -> tuple[Ints, Any]:
@@ -88,8 +89,8 @@ class Weights(NamedTuple):
         mass = real.sum(axis=-1)
         if self.draft_probs is None and not real.min() >= 0:  # a residual is never negative
             mass = np.where(real.min(axis=-1) >= 0, mass, np.nan)
-        scaled, _, whole = _scratch.of(real.size)
-        scaled, whole = scaled[: real.size].reshape(real.shape), whole[: real.size].reshape(real.shape)
+        scratch, _, integers = _scratch.of(real.size)
+        scaled, whole = np.ndarray(real.shape, np.float64, scratch), np.ndarray(real.shape, np.int64, integers)
         np.multiply(real, UNIT, out=scaled)
         np.copyto(whole, scaled, casting="unsafe")
         return whole, mass
@@ -197,7 +198,8 @@ def _by_integers(weights: Weights, row: int, word: int) -> int:
 
 def _by_floats(weights: Weights, row: int, word: int, rough: np.dtype[Any]) -> int | None:
     """Find the token that the integers give by sums over blocks; None where rounding, or a bad row, could change it."""
-    block, sums = block_size(weights.vocab), [_ZERO]
+    vocab, sums = weights.vocab, [_ZERO]
+    block = block_size(vocab)
     for piece in weights.pieces():
         real = weights.real(row, piece, rough)
         if weights.draft_probs is None and not real.min() >= 0:
@@ -207,7 +209,7 @@ def _by_floats(weights: Weights, row: int, word: int, rough: np.dtype[Any]) -> i
     total = float(cumulated[-1])
     if not total < SAFE:
         return None
-    drawn, off = word * 2.0**-64 * total, rounding(weights.vocab, total, float(np.finfo(rough).eps))
+    drawn, off = word * 2.0**-64 * total, rounding(vocab, total, float(np.finfo(rough).eps))
     b = int(cumulated[1:-1].searchsorted(drawn, side="right"))
     inside = weights.real(row, slice(b * block, (b + 1) * block), rough)
     edges = np.concatenate((cumulated[b : b + 1], inside)).cumsum()

@@ -99,12 +99,14 @@ def philox_draws(
     """
     demand_trials(first_trial, size)
     key, positions = key_words(seed), num_draft_tokens + 1
-    accept, bits = np.empty((2, size, positions), np.uint64)
-    step = max(1, _CHUNK // positions)
-    for start in range(0, size, step):
-        trials = range(first_trial + start, first_trial + min(start + step, size))
-        draws = _draws_of_few if len(trials) * positions <= _FEW else _draws
-        accept[start : start + step], bits[start : start + step] = draws(key, trials, positions)
+    if size * positions <= _FEW:
+        accept, bits = _draws_of_few(key, range(first_trial, first_trial + size), positions)
+    else:
+        accept, bits = np.empty((2, size, positions), np.uint64)
+        step = max(1, _CHUNK // positions)
+        for start in range(0, size, step):
+            trials = range(first_trial + start, first_trial + min(start + step, size))
+            accept[start : start + step], bits[start : start + step] = _draws(key, trials, positions)
     return accept[:, :num_draft_tokens] * np.float64(2.0**-53), bits
 
 
@@ -120,7 +122,8 @@ def _draws(key: tuple[int, int], trials: range, positions: int) -> tuple[Words, 
 def _draws_of_few(key: tuple[int, int], trials: range, positions: int) -> tuple[Words, Words]:
     """Give the same from integers of Python that hold a word in every 64 bits: one step serves all counters."""
     counters = [(trial & LOW, trial >> 32, position, VERIFICATION) for trial in trials for position in range(positions)]
-    c0, c1, c2, c3 = (int.from_bytes(array("Q", words), sys.byteorder) for words in zip(*counters, strict=True))
+    words = zip(*counters, strict=True) if counters else [()] * 4
+    c0, c1, c2, c3 = (int.from_bytes(array("Q", kind), sys.byteorder) for kind in words)
     ones = (1 << 64 * len(counters)) // (2**64 - 1)
     low, (k0, k1) = LOW * ones, key
     for _ in range(ROUNDS):
@@ -128,7 +131,7 @@ def _draws_of_few(key: tuple[int, int], trials: range, positions: int) -> tuple[
         c0, c1, c2, c3 = (b >> 32 & low) ^ c1 ^ k0 * ones, b & low, (a >> 32 & low) ^ c3 ^ k1 * ones, a & low
         k0, k1 = k0 + WEYL[0] & LOW, k1 + WEYL[1] & LOW
     found = (packed.to_bytes(8 * len(counters), sys.byteorder) for packed in _joined(c0, c1, c2, c3, ones))
-    accept, bits = (np.frombuffer(words, np.uint64).reshape(-1, positions) for words in found)
+    accept, bits = (np.frombuffer(kind, np.uint64).reshape(-1, positions) for kind in found)
     return accept, bits
 
 

@@ -35,7 +35,8 @@ def softmax(spread: float, dtype: str) -> Callable[[np.random.Generator], Array]
 def zipf(rng: np.random.Generator) -> Array:
     """Make laws of Zipf, in two orders."""
     weights = 1 / np.arange(1, VOCAB + 1)
-    return np.stack([weights, rng.permutation(weights)]) / weights.sum()
+    rows: Array = np.stack([weights, rng.permutation(weights)]) / weights.sum()
+    return rows
 
 
 LAWS = {
