@@ -4,17 +4,18 @@ Here is what depends on the rule: which drafted tokens are accepted, and from wh
 (``draw`` does that). Inputs are never written and never copied whole.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .draw import UNIT, Doubles, Floats, Ints, Weights, draw, masses
+from .draw import NONE, UNIT, Doubles, Floats, Ints, Weights, draw, masses
 from .philox import philox_draws
 from .refusals import demand_shapes, no_mass, outside
 
 __all__ = ["verify_block", "verify_token", "verify_token_seeded"]
+
+_UNIT = np.float64(UNIT)
 
 
 def verify_token(
@@ -107,8 +108,7 @@ def verify_block(
     return num_accepted, _emit(draft_probs, target_probs, _bits(final), num_accepted, drafted.lengths, kept)
 
 
-@dataclass(frozen=True)
-class _Drafted:
+class _Drafted(NamedTuple):
     """What the accept tests read: each drafted token's p and q, times 2^62, and which positions are a row's own.
 
     The scaling is exact and takes part in no result, except that no product with a subnormal q can round up to q.
@@ -116,7 +116,7 @@ class _Drafted:
 
     p: Doubles
     q: Doubles
-    own: npt.NDArray[np.bool_]
+    own: npt.NDArray[np.bool_] | np.bool_
     lengths: Ints
 
 
@@ -130,14 +130,17 @@ def _drafted(
 ) -> _Drafted:
     lengths = np.full(*draft_tokens.shape) if num_draft_tokens is None else np.asarray(num_draft_tokens, np.int64)
     size, gamma, vocab = demand_shapes(draft_tokens, draft_probs, target_probs, accept, final, lengths)
-    own = np.arange(gamma) < lengths[:, None]
-    _demand("num_draft_tokens", (lengths >= 0) & (lengths <= gamma), f"0 .. {gamma}")
-    _demand("draft_tokens", ((draft_tokens >= 0) & (draft_tokens < vocab)) | ~own, f"[0, {vocab})")
     rows, positions = np.arange(size)[:, None], np.arange(gamma)
-    tokens = np.where(own, draft_tokens, 0)
+    own: npt.NDArray[np.bool_] | np.bool_ = np.True_
+    tokens = draft_tokens.astype(np.int64, casting="same_kind", copy=False)
+    if num_draft_tokens is not None:
+        _demand("num_draft_tokens", (lengths >= 0) & (lengths <= gamma), f"0 .. {gamma}")
+        own = positions < lengths[:, None]
+        tokens = np.where(own, tokens, 0)
+    _demand("draft_tokens", tokens.view(np.uint64) < vocab, f"[0, {vocab})")  # a negative one is a very large one
     with np.errstate(over="ignore"):
-        p = target_probs[rows, positions, tokens] * np.float64(UNIT)
-        q = draft_probs[rows, positions, tokens] * np.float64(UNIT)
+        p = target_probs[rows, positions, tokens] * _UNIT
+        q = draft_probs[rows, positions, tokens] * _UNIT
     return _Drafted(p, q, own, lengths)
 
 
@@ -188,14 +191,15 @@ def _emit(
     kept: Doubles | None,
 ) -> Ints:
     """Draw from (kept p - q)+ after a rejection, from p after none or where that residual is empty."""
-    next_token = np.empty(len(bits), np.int64)
-    rejected = np.flatnonzero(num_accepted < lengths)
-    scale = None if kept is None else kept[rejected]
-    residual = Weights(target_probs, draft_probs, rejected, num_accepted[rejected], scale)
-    next_token[rejected], totals = draw(residual, bits[rejected])
-    plain = np.concatenate([np.flatnonzero(num_accepted == lengths), rejected[totals == 0]])
-    bonus = Weights(target_probs, None, plain, num_accepted[plain], None)
-    next_token[plain], totals = draw(bonus, bits[plain])
-    if not totals.all():
-        raise no_mass(int(plain[totals == 0][0]))
+    next_token = np.full(len(bits), NONE)
+    rejected = (num_accepted < lengths).nonzero()[0]
+    if len(rejected):
+        scale = None if kept is None else kept[rejected]
+        residual = Weights(target_probs, draft_probs, rejected, num_accepted[rejected], scale)
+        next_token[rejected] = draw(residual, bits[rejected])
+    plain = (next_token == NONE).nonzero()[0]
+    if len(plain):
+        next_token[plain] = draw(Weights(target_probs, None, plain, num_accepted[plain], None), bits[plain])
+        if (next_token == NONE).any():
+            raise no_mass(int((next_token == NONE).argmax()))
     return next_token

@@ -2,14 +2,14 @@
 
 Weights are truncated to int64 multiples of 2^-62 and a uniform u picks the first token whose cumulated weight exceeds
 floor(u * total). Integer addition is associative, and a token of weight zero is never drawn. The law is off by at most
-V * (2^-62 + 2^-64) of total variation before normalisation.
+V * (2^-62 + 2^-64) of total variation before normalisation. In wide rows float sums find that token, and integers are
+made only where the rounding of those sums could change it.
 """
 
 import math
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,17 +20,31 @@ Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 Doubles: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
-__all__ = ["LIMIT", "UNIT", "Doubles", "Floats", "Ints", "Weights", "block_size", "draw", "masses"]
+__all__ = [
+    "LIMIT",
+    "NONE",
+    "SAFE",
+    "UNIT",
+    "Doubles",
+    "Floats",
+    "Ints",
+    "Weights",
+    "block_size",
+    "draw",
+    "masses",
+    "rounding",
+]
 
 UNIT = 2.0**62
 LIMIT = 2 - 2.0**-20  # of a row's mass; below 2, so that no rounded sum hides an int64 overflow
+SAFE = 1.5  # of a row's mass; what a float sum puts below it is below LIMIT in any order of summation
+NONE: Final = -1  # instead of a token, where a row has no mass
 BATCHED_VOCAB = 8192  # up to here one cumulated sum over many rows at once is faster than two levels row by row
 _PIECE = 2**15  # tokens worked on at a time, so that the workspace stays in cache; a multiple of every block
 
 
-@dataclass(frozen=True)
-class Weights:
-    """N rows of weights (scale * p - q)+, or p itself without a draft, that are made piece by piece in float64.
+class Weights(NamedTuple):
+    """N rows of weights (scale * p - q)+, or p itself without a draft, that are made piece by piece.
 
     Row k reads ``target_probs[rows[k], positions[k]]``, likewise the draft; a scale that is left out is 1.
     """
@@ -41,33 +55,68 @@ class Weights:
     positions: Ints
     scale: Doubles | None
 
-    def fill(self, part: slice | int, tokens: slice, real: Doubles, zeros: Doubles) -> Doubles:
-        """Write the weights of some rows and tokens over the head of ``real``, and return that head.
+    @property
+    def vocab(self) -> int:
+        """Number V of tokens."""
+        return int(self.target_probs.shape[-1])
 
-        The zeros are an array of as many: NumPy finds the larger of two arrays twice as fast as of an array and 0.
-        """
+    @property
+    def rough(self) -> np.dtype[Any]:
+        """The type that float sums are made from; a scale is a float64, and so is what it scales."""
+        least = np.dtype(np.float32 if self.scale is None else np.float64)
+        given = self.target_probs if self.draft_probs is None else self.draft_probs
+        return np.promote_types(np.promote_types(least, self.target_probs.dtype), given.dtype)
+
+    def real(self, part: slice | int, tokens: slice, dtype: Any = np.float64) -> Floats:
+        """Give the weights of some rows and tokens, worked out in a type: in scratch memory, or p itself."""
         where = self.rows[part], self.positions[part], tokens
         p = self.target_probs[where]
-        real = real[: p.size].reshape(p.shape)
         if self.draft_probs is None:
-            np.copyto(real, p)
-            return real
+            return p.astype(dtype, copy=False)
+        scratch, zeros, _ = _scratch.of(p.size)
+        out: Floats = np.ndarray(p.shape, dtype, scratch)
         if self.scale is None:
-            np.subtract(p, self.draft_probs[where], out=real, dtype=np.float64)
+            np.subtract(p, self.draft_probs[where], out=out, dtype=dtype)
         else:
-            np.multiply(p, self.scale[part, ..., None], out=real, dtype=np.float64)
-            np.subtract(real, self.draft_probs[where], out=real)
-        return np.maximum(real, zeros[: p.size].reshape(p.shape), out=real)
+            np.multiply(p, self.scale[part, ..., None], out=out, dtype=dtype)
+            np.subtract(out, self.draft_probs[where], out=out)
+        np.maximum(out, np.ndarray(p.shape, dtype, zeros), out=out)
+        return out
 
-    def at(self, tokens: Ints) -> Ints:
-        """Give the weights of every row at tokens int64 [N, k] of its own, times 2^62, truncated; 0 beyond the last."""
-        vocab = self.target_probs.shape[-1]
-        where = self.rows[:, None], self.positions[:, None], np.minimum(tokens, vocab - 1)
-        real = self.target_probs[where].astype(np.float64)
-        if self.draft_probs is not None:
-            real = np.maximum(real * (1.0 if self.scale is None else self.scale[:, None]) - self.draft_probs[where], 0)
-        whole: Ints = np.where(tokens < vocab, real * UNIT, 0).astype(np.int64)
-        return whole
+    def whole(self, part: slice | int, tokens: slice) -> tuple[Ints, Any]:
+        """Give weights times 2^62, truncated, in scratch memory, and their masses, NaN where a weight is negative."""
+        real = self.real(part, tokens)
+        mass = real.sum(axis=-1)
+        if self.draft_probs is None and not real.min() >= 0:  # a residual is never negative
+            mass = np.where(real.min(axis=-1) >= 0, mass, np.nan)
+        scratch, _, integers = _scratch.of(real.size)
+        scaled, whole = np.ndarray(real.shape, np.float64, scratch), np.ndarray(real.shape, np.int64, integers)
+        np.multiply(real, UNIT, out=scaled)
+        np.copyto(whole, scaled, casting="unsafe")
+        return whole, mass
+
+    def batches(self) -> Iterator[tuple[slice, Ints]]:
+        """Yield consecutive rows and their integers, some rows at a time."""
+        step = max(1, _PIECE // self.vocab)
+        for start in range(0, len(self.rows), step):
+            part = slice(start, start + step)
+            whole, mass = self.whole(part, slice(None))
+            self.refuse(part, mass)
+            yield part, whole
+
+    def pieces(self) -> list[slice]:
+        """Cut the tokens of a row."""
+        return [slice(start, start + _PIECE) for start in range(0, self.vocab, _PIECE)]
+
+    def sums(self, row: int) -> list[int]:
+        """Return the integer sum of each piece of a row."""
+        sums, total = [], 0.0
+        for piece in self.pieces():
+            whole, mass = self.whole(row, piece)
+            sums.append(int(whole.sum()))
+            total += float(mass)
+        self.refuse(row, total)
+        return sums
 
     def refuse(self, part: slice | int, mass: npt.ArrayLike) -> None:
         """Raise a ValueError unless each row's weights have a mass that sums of int64 can hold."""
@@ -83,55 +132,17 @@ class _Scratch(threading.local):
         self._arrays = np.empty(0), np.zeros(0), np.empty(0, np.int64)
 
     def of(self, size: int) -> tuple[Doubles, Doubles, Ints]:
-        """Give reals, zeros and integers, at least so many of each; nobody writes to the zeros."""
+        """Give reals, zeros and integers, at least so many of each.
+
+        Nobody writes to the zeros: NumPy finds the larger of two arrays twice as fast as of an array and 0.
+        """
         if len(self._arrays[0]) < size:
             self._arrays = np.empty(size), np.zeros(size), np.empty(size, np.int64)
         return self._arrays
 
 
 _scratch = _Scratch()
-
-
-class _Integers:
-    """The weights times 2^62, truncated, in scratch memory that every piece reuses."""
-
-    def __init__(self, weights: Weights) -> None:
-        vocab = weights.target_probs.shape[-1]
-        self.weights = weights
-        self.vocab = vocab
-        self.step = max(1, _PIECE // vocab)  # rows of one batched piece
-        size = min(vocab, _PIECE) if vocab > BATCHED_VOCAB else min(self.step, len(weights.rows)) * vocab
-        self._real, self._zeros, self._whole = _scratch.of(size)
-
-    def piece(self, part: slice | int, tokens: slice) -> tuple[Ints, Doubles]:
-        """Return integers and float masses of some rows and tokens; the mass is NaN where a weight is negative."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            real = self.weights.fill(part, tokens, self._real, self._zeros)
-            mass = real.sum(axis=-1)
-            if self.weights.draft_probs is None and not real.min() >= 0:  # a residual is never negative
-                mass = np.where(real.min(axis=-1) >= 0, mass, np.nan)
-            np.multiply(real, UNIT, out=real)
-            whole = self._whole[: real.size].reshape(real.shape)
-            np.copyto(whole, real, casting="unsafe")
-        return whole, mass
-
-    def batches(self) -> Iterator[tuple[slice, Ints]]:
-        """Yield consecutive rows and their integers, some rows at a time."""
-        for start in range(0, len(self.weights.rows), self.step):
-            part = slice(start, start + self.step)
-            whole, mass = self.piece(part, slice(None))
-            self.weights.refuse(part, mass)
-            yield part, whole
-
-    def block_sums(self, row: int, block: int) -> Ints:
-        """Return the sums of one row over blocks of tokens."""
-        sums, total = [], 0.0
-        for start in range(0, self.vocab, _PIECE):
-            whole, mass = self.piece(row, slice(start, start + _PIECE))
-            sums.append(np.add.reduceat(whole, np.arange(0, len(whole), block)))
-            total += float(mass)
-        self.weights.refuse(row, total)
-        return np.concatenate(sums)
+_ZERO = np.zeros(1)
 
 
 def block_size(vocab: int) -> int:
@@ -139,48 +150,80 @@ def block_size(vocab: int) -> int:
     return min(256, 1 << round(math.log2(vocab) / 2))
 
 
-def draw(weights: Weights, bits: npt.NDArray[np.uint64]) -> tuple[Ints, Ints]:
-    """Draw a token per row from 64 uniform bits each; returns tokens and totals in units of 2^-62 (0: no token)."""
-    if weights.target_probs.shape[-1] <= BATCHED_VOCAB:
+def draw(weights: Weights, bits: npt.NDArray[np.uint64]) -> Ints:
+    """Draw a token per row from 64 uniform bits each; it is NONE where all weights are 0."""
+    if weights.vocab <= BATCHED_VOCAB:
         return _draw_batched(weights, bits)
-    return _draw_two_level(weights, bits)
+    rough = weights.rough
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.array([_draw_row(weights, row, word, rough) for row, word in enumerate(bits.tolist())], np.int64)
 
 
 def masses(weights: Weights) -> Doubles:
     """Return the mass of every row, as a float64 of its exact integer total."""
-    integers = _Integers(weights)
-    if integers.vocab <= BATCHED_VOCAB:
-        parts = [whole.sum(axis=1) for _, whole in integers.batches()]
-        totals = np.concatenate(parts) if parts else np.empty(0, np.int64)
-    else:
-        totals = np.array([integers.block_sums(row, _PIECE).sum() for row in range(len(weights.rows))], np.int64)
-    return totals / UNIT
+    with np.errstate(invalid="ignore", over="ignore"):
+        if weights.vocab <= BATCHED_VOCAB:
+            totals = [total for _, whole in weights.batches() for total in whole.sum(axis=1).tolist()]
+        else:
+            totals = [sum(weights.sums(row)) for row in range(len(weights.rows))]
+    return np.array(totals, np.int64) / UNIT
 
 
-def _draw_batched(weights: Weights, bits: npt.NDArray[np.uint64]) -> tuple[Ints, Ints]:
-    tokens, totals = np.empty((2, len(bits)), np.int64)
-    for part, whole in _Integers(weights).batches():
-        cumulated = np.cumsum(whole, axis=1, out=whole)
-        totals[part] = cumulated[:, -1]
-        tokens[part] = (cumulated > _high_word(bits[part], totals[part])[:, None]).argmax(axis=1)
-    return tokens, totals
+def _draw_batched(weights: Weights, bits: npt.NDArray[np.uint64]) -> Ints:
+    tokens = np.empty(len(bits), np.int64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for part, whole in weights.batches():
+            cumulated = np.cumsum(whole, axis=1, out=whole)
+            passed = cumulated > _high_word(bits[part], cumulated[:, -1])[:, None]
+            tokens[part] = np.where(cumulated[:, -1] > 0, passed.argmax(axis=1), NONE)
+    return tokens
 
 
-def _draw_two_level(weights: Weights, bits: npt.NDArray[np.uint64]) -> tuple[Ints, Ints]:
-    """Find the block in which the cumulated weight passes the drawn one, then the token in a rescan of that block."""
-    if not len(bits):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    integers, rows = _Integers(weights), np.arange(len(bits))
-    block = block_size(integers.vocab)
-    sums = np.stack([integers.block_sums(row, block) for row in range(len(bits))])
-    cumulated = np.cumsum(sums, axis=1)
-    totals = cumulated[:, -1]
-    drawn = _high_word(bits, totals)
-    first = np.minimum((cumulated <= drawn[:, None]).sum(axis=1), sums.shape[1] - 1)
-    rest = drawn - cumulated[rows, first] + sums[rows, first]
-    within = np.cumsum(weights.at(first[:, None] * block + np.arange(block)), axis=1)
-    tokens = first * block + (within <= rest[:, None]).sum(axis=1)
-    return np.where(totals > 0, tokens, 0), totals
+def _draw_row(weights: Weights, row: int, word: int, rough: np.dtype[Any]) -> int:
+    token = _by_floats(weights, row, word, rough)
+    return _by_integers(weights, row, word) if token is None else token
+
+
+def _by_integers(weights: Weights, row: int, word: int) -> int:
+    """Find the piece of a row in which the cumulated weight passes the drawn one, then the token in it."""
+    sums = weights.sums(row)
+    rest = word * sum(sums) >> 64
+    for piece, total in zip(weights.pieces(), sums, strict=True):
+        if rest < total:
+            whole, _ = weights.whole(row, piece)
+            return int(piece.start) + int(whole.cumsum().searchsorted(rest, side="right"))
+        rest -= total
+    return NONE
+
+
+def _by_floats(weights: Weights, row: int, word: int, rough: np.dtype[Any]) -> int | None:
+    """Find the token that the integers give by sums over blocks; None where rounding, or a bad row, could change it."""
+    vocab, sums = weights.vocab, [_ZERO]
+    block = block_size(vocab)
+    for piece in weights.pieces():
+        real = weights.real(row, piece, rough)
+        if weights.draft_probs is None and not real.min() >= 0:
+            return None
+        sums.append(np.add.reduceat(real, np.arange(0, len(real), block), dtype=np.float64))
+    cumulated = np.concatenate(sums).cumsum()
+    total = float(cumulated[-1])
+    if not total < SAFE:
+        return None
+    drawn, off = word * 2.0**-64 * total, rounding(vocab, total, float(np.finfo(rough).eps))
+    b = int(cumulated[1:-1].searchsorted(drawn, side="right"))
+    inside = weights.real(row, slice(b * block, (b + 1) * block), rough)
+    edges = np.concatenate((cumulated[b : b + 1], inside)).cumsum()
+    k = int(edges.searchsorted(drawn - off, side="right"))
+    return b * block + k - 1 if 0 < k < len(edges) and drawn + off < edges[k] else None
+
+
+def rounding(vocab: int, total: float, epsilon: float) -> float:
+    """Bound the error of a row's cumulated weight and of the drawn one together, both as sums of floats.
+
+    Each is off by half an epsilon of every weight, by 2^-53 of the total for each float64 addition, of which there are
+    fewer than V in any order, and by the truncation of V weights to multiples of 2^-62.
+    """
+    return total * (epsilon + (vocab + 64) * 2.0**-52) + vocab * 2.0**-60
 
 
 def _high_word(bits: npt.NDArray[np.uint64], totals: Ints) -> Ints:

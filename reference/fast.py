@@ -1,6 +1,7 @@
 """Token verification of whole batches compiled by numba, at the speed of memory: bit for bit what NumPy gives.
 
-Each row reads the laws that its token is drawn from once, and one block of them again. Nothing is copied. Needs numba
+Each row reads the laws that its token is drawn from once, as float sums over blocks, and one block of them again; where
+the rounding of those sums could change the token, integers are made of the row. Nothing is copied. Needs numba
 (the extra ``fast``); compiling takes a second or two for each type of array, at the first call.
 """
 
@@ -9,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numba import float64, int64, njit, uint64
 
-from .draw import LIMIT, UNIT, Floats, Ints, block_size
+from .draw import LIMIT, UNIT, Floats, Ints, block_size, rounding
 from .philox import LOW, MULTIPLIERS, ROUNDS, VERIFICATION, WEYL, demand_trials, key_words
 from .refusals import EMPTY, FINE, LENGTH, TOKEN, UNFIT, demand_shapes, demand_verified
 
@@ -18,10 +19,11 @@ __all__ = ["verify_token_fast"]
 _M0, _M1, _W0, _W1 = (np.uint64(number) for number in (*MULTIPLIERS, *WEYL))
 _MASK, _HALF, _PURPOSE = np.uint64(LOW), np.uint64(32), np.uint64(VERIFICATION)
 _ROUNDS: Final = ROUNDS
-_REDUCED: Final = {"reassoc", "nsz"}  # float sums in any order: they only refuse rows, and no token depends on them
+_REDUCED: Final = {"reassoc", "nsz"}  # float sums in any order: no token depends on it
 
 _compiled: Any = njit(error_model="numpy", nogil=True)
 _reducing: Any = njit(error_model="numpy", nogil=True, fastmath=_REDUCED)
+_rounding: Any = _compiled(rounding)
 
 
 def verify_token_fast(
@@ -58,7 +60,7 @@ def verify_token_fast(
     demand_trials(first_trial, size)
     low, high = key_words(seed)
     found = np.empty((2, size), np.int64)
-    sums = np.empty(-(-vocab // block_size(vocab)), np.int64)
+    sums = np.empty(-(-vocab // block_size(vocab)))
     draft, target = _one_row_for_all(draft_probs), _one_row_for_all(target_probs)
     tokens = np.ascontiguousarray(draft_tokens.astype(np.int64, casting="same_kind", copy=False))
     words = np.uint64(low), np.uint64(high), np.uint64(first_trial)
@@ -96,61 +98,88 @@ def _high_word(bits: Any, total: Any) -> Any:
     return int64(uh * th + ((uh * tl) >> _HALF) + ((ul * th) >> _HALF) + (middle >> _HALF))
 
 
+@_compiled
+def _weight(p: Any, q: Any, residual: Any, v: Any) -> Any:
+    """Give the weight of a token: p - q, not less than 0, or p itself."""
+    weight = float64(p[v]) - float64(q[v]) if residual else float64(p[v])
+    return 0.0 if residual and weight <= 0.0 else weight
+
+
 @_reducing
 def _residual(p: Any, q: Any) -> Any:
-    """Sum (p - q)+ over a block: as integers, as floats (NaN where one is), and whether a weight is negative: never."""
-    total, mass = int64(0), 0.0
+    """Sum (p - q)+ over a block, NaN where one is."""
+    mass = 0.0
     for v in range(len(p)):
         weight = float64(p[v]) - float64(q[v])
-        weight = 0.0 if weight <= 0.0 else weight
-        mass += weight
-        total += int64(weight * UNIT)
-    return total, mass, False
+        mass += 0.0 if weight <= 0.0 else weight
+    return mass
 
 
 @_reducing
-def _plain(p: Any, _: Any) -> Any:
-    """Sum p over a block, likewise."""
-    total, mass, negative = int64(0), 0.0, False
+def _plain(p: Any) -> Any:
+    """Sum p over a block, and say whether one is negative."""
+    mass, negative = 0.0, False
     for v in range(len(p)):
-        weight = float64(p[v])
-        negative |= weight < 0.0
-        mass += weight
-        total += int64(weight * UNIT)
-    return total, mass, negative
+        negative |= p[v] < 0
+        mass += float64(p[v])
+    return mass, negative
 
 
 @_compiled
 def _sum_blocks(p: Any, q: Any, residual: Any, block: Any, sums: Any) -> Any:
-    """Sum every block of a row; give the total, or a negative number where sums of int64 could not hold it."""
-    total, mass, negative = int64(0), 0.0, False
+    """Sum every block of a row; give the mass, NaN where a weight is NaN or negative."""
+    mass, negative = 0.0, False
     for b in range(len(sums)):
         start, stop = b * block, min((b + 1) * block, len(p))
-        of_p = p[start:stop]
-        part = _residual(of_p, q[start:stop]) if residual else _plain(of_p, of_p)
-        sums[b] = part[0]
-        total, mass, negative = total + part[0], mass + part[1], negative or part[2]
-    return total if mass < LIMIT and not negative else int64(-1)
+        if residual:
+            sums[b] = _residual(p[start:stop], q[start:stop])
+        else:
+            sums[b], below = _plain(p[start:stop])
+            negative |= below
+        mass += sums[b]
+    return np.nan if negative else mass
+
+
+@_compiled
+def _by_floats(p: Any, q: Any, residual: Any, bits: Any, block: Any, sums: Any, mass: Any) -> Any:
+    """Find the token that the integers give by sums over blocks; -1 where rounding could change it."""
+    drawn, off = float64(bits) * 2.0**-64 * mass, _rounding(len(p), mass, 0.0)
+    b, below = 0, 0.0
+    while b < len(sums) - 1 and below + sums[b] <= drawn:
+        below += sums[b]
+        b += 1
+    for v in range(b * block, min((b + 1) * block, len(p))):
+        above = below + _weight(p, q, residual, v)
+        if drawn < above:
+            return v if below <= drawn - off and drawn + off < above else -1
+        below = above
+    return -1
+
+
+@_compiled
+def _by_integers(p: Any, q: Any, residual: Any, bits: Any) -> Any:
+    """Find the first token whose cumulated integer exceeds the drawn one; -1 where all are 0."""
+    total = int64(0)
+    for v in range(len(p)):
+        total += int64(_weight(p, q, residual, v) * UNIT)
+    rest = _high_word(bits, total)
+    for v in range(len(p)):
+        rest -= int64(_weight(p, q, residual, v) * UNIT)
+        if rest < 0:
+            return v
+    return -1
 
 
 @_compiled
 def _draw(p: Any, q: Any, residual: Any, bits: Any, block: Any, sums: Any) -> Any:
     """Draw a token; give it and a fault."""
-    total = _sum_blocks(p, q, residual, block, sums)
-    if total <= 0:
-        return int64(-1), (UNFIT if total < 0 else EMPTY)
-    rest, b = _high_word(bits, total), 0
-    while rest >= sums[b]:
-        rest -= sums[b]
-        b += 1
-    v = b * block
-    while True:
-        weight = float64(p[v]) - float64(q[v]) if residual else float64(p[v])
-        whole = int64(weight * UNIT) if weight > 0.0 else int64(0)
-        if rest < whole:
-            return v, FINE
-        rest -= whole
-        v += 1
+    mass = _sum_blocks(p, q, residual, block, sums)
+    if not mass < LIMIT:
+        return -1, UNFIT
+    v = _by_floats(p, q, residual, bits, block, sums, mass)
+    if v < 0:
+        v = _by_integers(p, q, residual, bits)
+    return v, (EMPTY if v < 0 else FINE)
 
 
 @_compiled

@@ -5,7 +5,9 @@ the counter is (trial, low and high word; position; purpose). Of the four words 
 its acceptance test and two the bits that draw the emitted token, if that position is the emitting one.
 """
 
-from typing import Final, TypeAlias
+import sys
+from array import array
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +30,7 @@ LOW: Final = 2**32 - 1
 _HALF, _LOW = np.uint64(32), np.uint64(LOW)
 _STEPS = np.arange(ROUNDS, dtype=np.uint64)[:, None] * np.array(WEYL, np.uint64)
 _CHUNK = 2**14  # counters at a time, so that what is worked on stays in cache
+_FEW = 100  # counters up to which Python's integers are faster than arrays
 
 
 def philox4x32(counter: tuple[Words, Words, Words, Words], seed: int) -> tuple[Words, Words, Words, Words]:
@@ -95,17 +98,46 @@ def philox_draws(
         (True, True)
     """
     demand_trials(first_trial, size)
-    accept = np.empty((size, num_draft_tokens + 1))
-    bits = np.empty((size, num_draft_tokens + 1), np.uint64)
-    step = max(1, _CHUNK // (num_draft_tokens + 1))
-    positions, purpose = np.arange(num_draft_tokens + 1, dtype=np.uint64), np.full(1, VERIFICATION, np.uint64)
-    for start in range(0, size, step):
-        rows = slice(start, min(start + step, size))
-        trials = (np.arange(rows.start, rows.stop, dtype=np.uint64) + np.uint64(first_trial))[:, None]
-        words = philox4x32((trials & _LOW, trials >> _HALF, positions, purpose), seed)
-        accept[rows] = ((words[0] >> np.uint64(5)) * 2.0**26 + (words[1] >> np.uint64(6))) * 2.0**-53
-        bits[rows] = words[2] << _HALF | words[3]
-    return accept[:, :num_draft_tokens], bits
+    key, positions = key_words(seed), num_draft_tokens + 1
+    if size * positions <= _FEW:
+        accept, bits = _draws_of_few(key, range(first_trial, first_trial + size), positions)
+    else:
+        accept, bits = np.empty((2, size, positions), np.uint64)
+        step = max(1, _CHUNK // positions)
+        for start in range(0, size, step):
+            trials = range(first_trial + start, first_trial + min(start + step, size))
+            accept[start : start + step], bits[start : start + step] = _draws(key, trials, positions)
+    return accept[:, :num_draft_tokens] * np.float64(2.0**-53), bits
+
+
+def _draws(key: tuple[int, int], trials: range, positions: int) -> tuple[Words, Words]:
+    """Give the 53 bits of each acceptance test and the 64 bits of each draw."""
+    numbers = np.arange(len(trials), dtype=np.uint64)[:, None] + np.uint64(trials.start)
+    even, odd = np.empty((2, 2, len(trials), positions), np.uint64)
+    even[0], odd[0], even[1], odd[1] = numbers & _LOW, numbers >> _HALF, np.arange(positions), VERIFICATION
+    _rounds(even, odd, key)
+    return _joined(even[0], odd[0], even[1], odd[1], 1)
+
+
+def _draws_of_few(key: tuple[int, int], trials: range, positions: int) -> tuple[Words, Words]:
+    """Give the same from integers of Python that hold a word in every 64 bits: one step serves all counters."""
+    counters = [(trial & LOW, trial >> 32, position, VERIFICATION) for trial in trials for position in range(positions)]
+    words = zip(*counters, strict=True) if counters else [()] * 4
+    c0, c1, c2, c3 = (int.from_bytes(array("Q", kind), sys.byteorder) for kind in words)
+    ones = (1 << 64 * len(counters)) // (2**64 - 1)
+    low, (k0, k1) = LOW * ones, key
+    for _ in range(ROUNDS):
+        a, b = c0 * MULTIPLIERS[0], c2 * MULTIPLIERS[1]
+        c0, c1, c2, c3 = (b >> 32 & low) ^ c1 ^ k0 * ones, b & low, (a >> 32 & low) ^ c3 ^ k1 * ones, a & low
+        k0, k1 = k0 + WEYL[0] & LOW, k1 + WEYL[1] & LOW
+    found = (packed.to_bytes(8 * len(counters), sys.byteorder) for packed in _joined(c0, c1, c2, c3, ones))
+    accept, bits = (np.frombuffer(kind, np.uint64).reshape(-1, positions) for kind in found)
+    return accept, bits
+
+
+def _joined(c0: Any, c1: Any, c2: Any, c3: Any, ones: int) -> tuple[Any, Any]:
+    """Join the four words: the upper 27 and 26 bits of two, and all of the others; no bit leaves its 64."""
+    return (c0 & (LOW - 31) * ones) << 21 | (c1 & (LOW - 63) * ones) >> 6, c2 << 32 | c3
 
 
 def demand_trials(first_trial: int, size: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .draw import Doubles, Floats, Ints, Weights, draw
+from .draw import NONE, Doubles, Floats, Ints, Weights, draw
 from .trees import children
 
 __all__ = ["verify_rrs", "verify_target_only"]
@@ -130,9 +130,9 @@ class _Walk:
         """Return the paths, each with a token drawn from what is left [B, V] after it."""
         rows = np.arange(len(left))
         bits = np.ldexp(self._final.astype(np.float64), 64).astype(np.uint64)
-        last, totals = draw(Weights(left[:, None], None, rows, np.zeros(len(left), np.int64), None), bits)
-        if not totals.all():
-            row = int(np.argmin(totals))
+        last = draw(Weights(left[:, None], None, rows, np.zeros(len(left), np.int64), None), bits)
+        if (last == NONE).any():
+            row = int((last == NONE).argmax())
             raise ValueError(f"expected a target row with mass in row {row}, got zeros: pass probabilities")
         self._path[rows, self._depth[self.at]] = last
         return self._path
