@@ -5,6 +5,8 @@ makes of it: no weight is stored. All else is ``gpu`` and ``torch_draw``. Needs 
 as ``torch.compile`` does; compiling takes some seconds for each type of array and kind of shape, at the first call.
 """
 
+import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -21,6 +23,11 @@ __all__ = ["verify_token_compiled"]
 
 _WIDE: Final = 2**13  # tokens from which on compiled loops are worth their calls
 _BLOCK: Final = 256
+
+if not any(map(shutil.which, (os.environ.get("CXX") or "g++", "clang++", "cl"))):
+    raise ImportError(
+        "expected a C++ compiler for torch.compile, found none: install g++, or call verify_token_seeded_torch"
+    )
 
 
 def verify_token_compiled(
@@ -47,7 +54,7 @@ def verify_token_compiled(
 
     Raises:
         ValueError: as ``verify_token_seeded`` does.
-        RuntimeError: torch cannot compile here; the usual reason is that there is no C++ compiler.
+        RuntimeError: torch cannot compile here, for want of Python's headers, say.
 
     >>> p, q = torch.tensor([[[0.6, 0.4], [0.6, 0.4]]] * 3), torch.tensor([[[0.8, 0.2]]] * 3)
     >>> verify_token_compiled(torch.tensor([[0], [0], [1]]), q, p, seed=5)
@@ -83,7 +90,9 @@ class _CompiledWeights(TorchWeights):
                 where = (kind[chosen] for kind in (self.rows, self.positions, self.scale))
                 whole[chosen, : full // _BLOCK], mass[chosen, : full // _BLOCK] = _run(function, *read, *where)
         if full < self.vocab:
-            of_rest = replace(self, target_probs=self.target_probs[..., full:], draft_probs=self.draft_probs[..., full:])
+            of_rest = replace(
+                self, target_probs=self.target_probs[..., full:], draft_probs=self.draft_probs[..., full:]
+            )
             sums = TorchWeights.block_sums(of_rest)
             whole[:, -1], mass[:, -1] = (kind.sum(1) for kind in sums)
         return whole, mass
@@ -104,8 +113,8 @@ def _run(function: Callable[..., Sums], *tensors: Tensor) -> Sums:
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[0]
         raise RuntimeError(
-            f"expected a C++ compiler and Python's headers for torch.compile, got: {reason}; "
-            f"install them (Debian: g++ python3-dev), or call verify_token_seeded_torch"
+            f"expected torch.compile to find a C++ compiler and Python's headers (g++, python3-dev), got: {reason}; "
+            f"install them, or call verify_token_seeded_torch"
         ) from error
 
 
@@ -118,11 +127,12 @@ def _sort(tensor: Tensor) -> tuple[Any, ...]:
 def _compiled(function: FunctionType, *_: Any) -> Callable[..., Sums]:
     """Compile a function for one sort of arguments: torch allows few of them for one code object, so each has its own.
 
-    The thresholds are for weights never to be stored. Vectors of 512 bits are not used: torch widens float32 to float64 by
-    way of memory, and a processor then waits at each load for two stores, which takes three times as long.
+    The thresholds are for weights never to be stored. Vectors of 512 bits are not used: torch widens float32 to
+    float64 by way of memory, and a processor then waits at each load for two stores, for three times the time.
     """
     own = FunctionType(function.__code__.replace(), function.__globals__, function.__name__)
-    options = {"realize_reads_threshold": 64, "realize_opcount_threshold": 512}
+    options: dict[str, int] = {"realize_reads_threshold": 64, "realize_opcount_threshold": 512}
     if torch.backends.cpu.get_cpu_capability() == "AVX512":
         options["cpp.simdlen"] = 256
-    return torch.compile(own, dynamic=True, fullgraph=True, options=options)
+    compiled: Callable[..., Sums] = torch.compile(own, dynamic=True, fullgraph=True, options=options)
+    return compiled
