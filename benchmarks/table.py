@@ -144,8 +144,8 @@ def main() -> None:
         parts.append("")
         parts += growth(what, sizes, count)
     parts.append(
-        f"\nCost of one sample, in multiples of the first line, in runs of calls of {CHUNK[0]:,} rows each (G = {CHUNK[1]}, "
-        f"V = {CHUNK[2]}): time is linear in the number of samples where it stays 1.\n"
+        f"\nCost of one sample, in multiples of the first line, in runs of calls of {CHUNK[0]:,} rows each "
+        f"(G = {CHUNK[1]}, V = {CHUNK[2]}): time is linear in the number of samples where it stays 1.\n"
     )
     parts += per_sample(count)
     DOCS.write_text("\n".join(parts) + "\n", encoding="utf-8")
