@@ -142,6 +142,13 @@ def calibration(session: nox.Session) -> None:
 
 
 @nox.session
+def agreement(session: nox.Session) -> None:
+    """Compare all back ends on the CPU, row by row, on ten million rows and more (half an hour)."""
+    session.install("-q", *_PINNED, "-e", ".[torch,fast]")
+    session.run("python", "tests/agreement.py", *session.posargs, env={"OPENBLAS_NUM_THREADS": "1"})
+
+
+@nox.session
 def detection(session: nox.Session) -> None:
     """Measure how many samples each known fault needs, against the information bound (half an hour)."""
     session.install("-q", "-e", ".")

@@ -14,7 +14,12 @@ import numpy.typing as npt
 import torch
 from transformers.generation.utils import _speculative_sampling
 
-from specverify.reference import verify_token_fast, verify_token_seeded, verify_token_seeded_torch
+from specverify.reference import (
+    verify_token_compiled,
+    verify_token_fast,
+    verify_token_seeded,
+    verify_token_seeded_torch,
+)
 
 __all__ = ["BASE", "CONTESTANTS", "Batch", "batch"]
 
@@ -115,12 +120,18 @@ def _torch(given: Batch) -> Callable[[], object]:
     return lambda: verify_token_seeded_torch(tokens, draft, target, 1)
 
 
+def _compiled(given: Batch) -> Callable[[], object]:
+    tokens, draft, target = given.tensors()
+    return lambda: verify_token_compiled(tokens, draft, target, 1)
+
+
 CONTESTANTS: dict[str, Callable[[Batch], Callable[[], object]]] = {
     BASE: _transformers,
     "transformers, logits": _transformers_logits,
     "batched torch, multinomial": _batched_torch,
     "reference, NumPy": _numpy,
     "reference, torch": _torch,
+    "reference, torch compiled": _compiled,
     "reference, numba": _fast,
 }
 """Name to what makes a step for a batch."""

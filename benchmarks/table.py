@@ -22,6 +22,9 @@ GROWTH = {
     "drafted tokens": [(16, length, 8192) for length in (1, 2, 4, 8)],
     "rows": [(size, 4, 8192) for size in (1, 4, 16, 64)],
 }
+SAMPLES = (1000, 10_000, 100_000)
+CHUNK = (1000, 4, 64)
+NEAR = ("reference, torch compiled", "reference, numba")
 DOCS = Path(__file__).parents[1] / "docs" / "performance.md"
 STREAM = 2**28  # bytes, far more than any cache holds
 
@@ -57,14 +60,15 @@ def ratio(above: list[float], below: list[float]) -> str:
 
 
 def speeds(dtype: str, count: int) -> list[str]:
-    """Say how many times as fast as the base each contestant is, and how near the best is to the floor."""
-    lines = [f"| B, G, V | {' | '.join(name for name in CONTESTANTS if name != BASE)} | numba, share of the floor |"]
-    lines.append("|---" * (len(CONTESTANTS) + 1) + "|")
+    """Say how many times as fast as the base each contestant is, and how near the compiled ones are to the floor."""
+    heads = [name for name in CONTESTANTS if name != BASE]
+    heads += [f"{name.removeprefix('reference, ')}, share of the floor" for name in NEAR]
+    lines = [f"| B, G, V | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
     for size in SIZES:
         times, share = measured(size, dtype, count)
         cells = [ratio(times[BASE], times[name]) for name in CONTESTANTS if name != BASE]
-        floor = ratio([share * seconds for seconds in times["read"]], times["reference, numba"])
-        lines.append(f"| {', '.join(f'{n:,}' for n in size)} | {' | '.join(cells)} | {floor} |")
+        cells += [ratio([share * seconds for seconds in times["read"]], times[name]) for name in NEAR]
+        lines.append(f"| {', '.join(f'{n:,}' for n in size)} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
     return lines
 
@@ -83,6 +87,27 @@ def growth(what: str, sizes: list[Size], count: int) -> list[str]:
     return lines
 
 
+def per_sample(count: int) -> list[str]:
+    """Say what a sample costs each contestant in runs of more and more calls, as multiples of its own first line."""
+    given = batch(*CHUNK, "float32")
+    steps = {name: make(given) for name, make in CONTESTANTS.items()}
+    lines = [f"| samples | {' | '.join(CONTESTANTS)} |", "|---" * (len(CONTESTANTS) + 1) + "|"]
+    first: dict[str, float] = {}
+    for samples in SAMPLES:
+        calls = samples // CHUNK[0]
+        repeated = {name: _repeated(step, calls) for name, step in steps.items()}
+        times = rounds(repeated, max(1, count // calls))
+        costs = {name: float(np.median(times[name])) / samples for name in CONTESTANTS}
+        first = first or costs
+        lines.append(f"| {samples:,} | {' | '.join(f'{costs[n] / first[n]:.3g}' for n in CONTESTANTS)} |")
+        print(lines[-1], flush=True)
+    return lines
+
+
+def _repeated(step: Callable[[], object], calls: int) -> Callable[[], object]:
+    return lambda: [step() and None for _ in range(calls)]
+
+
 HEAD = """# Speed of the reference
 
 Written by `nox -s bench`. All steps get the same drafts and probabilities, draw their own coins, and take turns in one
@@ -90,7 +115,8 @@ process on one thread; each number is a median of {count} rounds, in brackets th
 
 *transformers* is `_speculative_sampling` of the installed transformers {transformers}, called row by row as it takes
 one sequence; *probabilities* spares it its two softmaxes. *batched torch* is written for the purpose, as engines
-usually do it. The *reference* kernels make all their random words from the seed, and give the same tokens bit for bit.
+usually do it. The *reference* kernels make all their random words from the seed, and give the same tokens bit for bit;
+*torch compiled* is torch itself below 8,192 tokens, and what compiling takes is in none of the numbers.
 Versions: NumPy {numpy}, torch {torch}, numba {numba}.
 
 The floor is the time in which the laws of the emitting rows alone, p and q after a rejection and p for a bonus, could
@@ -117,6 +143,11 @@ def main() -> None:
     for what, sizes in GROWTH.items():
         parts.append("")
         parts += growth(what, sizes, count)
+    parts.append(
+        f"\nCost of one sample, in multiples of the first line, in runs of calls of {CHUNK[0]:,} rows each "
+        f"(G = {CHUNK[1]}, V = {CHUNK[2]}): time is linear in the number of samples where it stays 1.\n"
+    )
+    parts += per_sample(count)
     DOCS.write_text("\n".join(parts) + "\n", encoding="utf-8")
 
 

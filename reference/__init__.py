@@ -1,8 +1,8 @@
 """The exact reference: rules written once, their exact laws, and fast kernels that are proved equal to them.
 
 The kernels that need torch, numba or triton (``verify_token_torch``, ``verify_block_torch``,
-``verify_token_seeded_torch``, ``verify_token_fast``, ``verify_token_triton``) are here too. They are no part of
-``__all__``, and are imported when first asked for.
+``verify_token_seeded_torch``, ``verify_token_compiled``, ``verify_token_fast``, ``verify_token_triton``) are here too.
+They are no part of ``__all__``, and are imported when first asked for.
 """
 
 from importlib import import_module
@@ -41,6 +41,7 @@ from .tree_law import TREE_MODES, sibling_law, tree_law, tree_round
 from .trees import TREE_RULES, TreeRule, TreeVerified, children, rrs, target_only, traversal
 
 if TYPE_CHECKING:
+    from .compiled import verify_token_compiled as verify_token_compiled
     from .fast import verify_token_fast as verify_token_fast
     from .gpu import verify_block_torch as verify_block_torch
     from .gpu import verify_token_seeded_torch as verify_token_seeded_torch
@@ -105,6 +106,7 @@ __all__ = [
 
 _EXTRAS = {
     "verify_block_torch": "gpu",
+    "verify_token_compiled": "compiled",
     "verify_token_fast": "fast",
     "verify_token_seeded_torch": "gpu",
     "verify_token_torch": "gpu",

@@ -80,9 +80,22 @@ def verify_token_seeded_torch(
     >>> verify_token_seeded_torch(torch.tensor([[0], [0], [1]]), q, p, seed=5)
     (tensor([0, 1, 1]), tensor([1, 1, 0]))
     """
+    return verify_seeded(TorchWeights, draft_tokens, draft_probs, target_probs, seed, first_trial, num_draft_tokens)
+
+
+def verify_seeded(
+    kind: type[TorchWeights],
+    draft_tokens: Tensor,
+    draft_probs: Tensor,
+    target_probs: Tensor,
+    seed: int,
+    first_trial: int,
+    num_draft_tokens: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """Do what ``verify_token_seeded_torch`` does, with weights that a kind of ``TorchWeights`` sums."""
     size, gamma = draft_tokens.shape
     accept, bits = philox_draws_torch(seed, size, gamma, first_trial, draft_tokens.device)
-    batch = _drafted(draft_tokens, draft_probs, target_probs, accept, bits[:, 0], num_draft_tokens)
+    batch = _drafted(draft_tokens, draft_probs, target_probs, accept, bits[:, 0], num_draft_tokens, kind)
     num_accepted = _accepted(batch, accept)
     return num_accepted, _emit(batch, bits.gather(1, num_accepted[:, None])[:, 0], num_accepted, _ones(batch))
 
@@ -120,6 +133,7 @@ class _Batch:
     q: Tensor
     own: Tensor
     lengths: Tensor
+    kind: type[TorchWeights]
     demands: list[tuple[Tensor, Callable[[int], ValueError]]] = field(default_factory=list)
 
     def demand(self, holds: Tensor, refusal: Callable[[int], ValueError]) -> None:
@@ -129,7 +143,7 @@ class _Batch:
     def weights(self, rows: Tensor, positions: Tensor, scale: Tensor, residual: Tensor) -> TorchWeights:
         """Give the weights of rows of this batch."""
         probs = self.target_probs, self.draft_probs
-        return TorchWeights(*probs, rows, positions, scale, residual)
+        return self.kind(*probs, rows, positions, scale, residual)
 
 
 def _drafted(
@@ -139,6 +153,7 @@ def _drafted(
     accept: Tensor,
     final: Tensor,
     num_draft_tokens: Tensor | None,
+    kind: type[TorchWeights] = TorchWeights,
 ) -> _Batch:
     lengths = num_draft_tokens
     if lengths is None:
@@ -148,7 +163,7 @@ def _drafted(
     own = positions < lengths[:, None]
     tokens = draft_tokens.clamp(0, vocab - 1)  # an index out of range would bring a CUDA device down
     p, q = (probs[rows, positions, tokens].double() * UNIT for probs in (target_probs, draft_probs))
-    batch = _Batch(draft_probs, target_probs, p, q, own, lengths)
+    batch = _Batch(draft_probs, target_probs, p, q, own, lengths, kind)
     _demand(batch, "num_draft_tokens", (lengths >= 0) & (lengths <= gamma), f"0 .. {gamma}")
     _demand(batch, "draft_tokens", ((tokens == draft_tokens) | ~own).all(1), f"[0, {vocab})")
     return batch

@@ -11,12 +11,12 @@ from torch import Tensor
 
 from .draw import LIMIT, UNIT, block_size
 
-__all__ = ["TorchWeights", "draw_torch", "high_word", "masses_torch", "numbers"]
+__all__ = ["Sums", "TorchWeights", "draw_torch", "high_word", "masses_torch", "numbers", "sums_of_blocks"]
 
 _PIECE = 2**21  # weights made at a time: 16 MiB in float64, and a few times as much in all
 
-Sums = tuple[Tensor, Tensor, Tensor]
-"""Of every block of every row [N, blocks]: int64 multiples of 2^-62, float64 mass, and the least weight."""
+Sums = tuple[Tensor, Tensor]
+"""Of every block of every row [N, blocks]: int64 multiples of 2^-62, and float64 mass, infinite where p is negative."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,21 @@ class TorchWeights:
         """Number V of tokens."""
         return int(self.target_probs.shape[2])
 
+    @property
+    def block(self) -> int:
+        """Number of tokens in a block; no token that is drawn depends on it."""
+        return block_size(self.vocab)
+
     def sums(self) -> tuple[Tensor, Tensor]:
         """Give the integer sums of all blocks [N, blocks], and which rows sums of int64 can hold."""
+        whole, mass = self.block_sums()
+        return whole, mass.sum(1) < LIMIT
+
+    def block_sums(self) -> Sums:
+        """Read all rows, some at a time."""
         parts = [self._summed(part) for part in self.pieces()] or [self._summed(slice(0))]
-        whole, mass, least = map(torch.cat, zip(*parts, strict=True))
-        return whole, (least.amin(1) >= 0) & (mass.sum(1) < LIMIT)
+        whole, mass = map(torch.cat, zip(*parts, strict=True))
+        return whole, mass
 
     def integers(self, part: slice, tokens: Tensor) -> Tensor:
         """Give the weights of some rows at tokens [n, block] of their own, as int64 multiples of 2^-62."""
@@ -66,8 +76,7 @@ class TorchWeights:
         if gamma:
             q = self.draft_probs[rows, positions.clamp(max=gamma - 1)]
             weights.sub_(q.masked_fill_(~residual, 0))
-            weights.clamp_(min=torch.where(residual, 0.0, -torch.inf))
-        return _of_blocks(weights)
+        return sums_of_blocks(weights, torch.where(residual, 0.0, torch.inf), self.block)
 
 
 def draw_torch(weights: TorchWeights, bits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -76,7 +85,7 @@ def draw_torch(weights: TorchWeights, bits: Tensor) -> tuple[Tensor, Tensor, Ten
     The block in which the cumulated weight passes the drawn one is found first, then the token inside that block.
     """
     whole, fit = weights.sums()
-    cumulated, block = whole.cumsum(1), block_size(weights.vocab)
+    cumulated, block = whole.cumsum(1), weights.block
     totals = cumulated[:, -1].clone()
     drawn = high_word(bits, totals)[:, None]
     first = (cumulated <= drawn).sum(1).clamp(max=whole.shape[1] - 1)[:, None]
@@ -100,15 +109,15 @@ def numbers(like: Tensor, count: int) -> Tensor:
     return torch.arange(count, device=like.device)
 
 
-def _of_blocks(weights: Tensor) -> Sums:
-    """Sum rows of weights over blocks of tokens; the last block may be short."""
-    vocab, block = weights.shape[1], block_size(weights.shape[1])
+def sums_of_blocks(weights: Tensor, instead: Tensor | float, block: int) -> Sums:
+    """Sum rows of weights, float64 [N, V], over blocks of tokens, with another weight instead of a negative one."""
+    weights = torch.where(weights < 0, instead, weights)
+    vocab = weights.shape[1]
     full = vocab // block * block
     parts = [weights[:, :full].view(len(weights), full // block, block)]
     parts += [weights[:, None, full:]] if full < vocab else []
-    whole = [(part * UNIT).long().sum(2) for part in parts]
-    mass, least = [part.sum(2) for part in parts], [part.amin(2) for part in parts]
-    return torch.cat(whole, 1), torch.cat(mass, 1), torch.cat(least, 1)
+    whole, mass = [(part * UNIT).long().sum(2) for part in parts], [part.sum(2) for part in parts]
+    return torch.cat(whole, 1), torch.cat(mass, 1)
 
 
 def high_word(bits: Tensor, totals: Tensor) -> Tensor:

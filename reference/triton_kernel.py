@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from .draw import LIMIT, UNIT
-from .philox import VERIFICATION, demand_trials, key_words
+from .philox import ROUNDS, VERIFICATION, demand_trials, key_words
 from .refusals import EMPTY, LENGTH, TOKEN, UNFIT, demand_shapes, demand_verified
 
 __all__ = ["verify_token_triton"]
@@ -21,6 +21,7 @@ _CHUNK: Final = 4096  # tokens that a program holds at a time, at most
 _UNIT: Final = tl.constexpr(UNIT)
 _LIMIT: Final = tl.constexpr(LIMIT)
 _PURPOSE: Final = tl.constexpr(VERIFICATION)
+_ROUNDS: Final = tl.constexpr(ROUNDS)
 _LENGTH, _TOKEN, _UNFIT, _EMPTY = (tl.constexpr(fault) for fault in (LENGTH, TOKEN, UNFIT, EMPTY))
 
 
@@ -82,10 +83,16 @@ def _rows(probs: Tensor) -> Tensor:
 
 
 @triton.jit
+def _philox(c0, c1, c2, c3, key_low, key_high):
+    """Give the four words of a counter."""
+    key = key_high.to(tl.uint64) << 32 | key_low.to(tl.uint64)
+    return tl.philox(key, c0, c1, c2, c3, _ROUNDS)
+
+
+@triton.jit
 def _words(low, high, key_low, key_high, position):
     """Give the four words of a position."""
-    key = key_high.to(tl.uint64) << 32 | key_low.to(tl.uint64)
-    return tl.philox(key, low, high, position.to(tl.uint32), tl.full((), _PURPOSE, tl.uint32), 10)
+    return _philox(low, high, position.to(tl.uint32), tl.full((), _PURPOSE, tl.uint32), key_low, key_high)
 
 
 @triton.jit

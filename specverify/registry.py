@@ -42,6 +42,14 @@ BUILT_IN = {
         "specverify.adapters.torch_reference:reference_torch_block",
         "block rule, the exact kernel on torch tensors (extra: torch)",
     ),
+    "reference-compiled": (
+        "specverify.adapters.compiled_reference:reference_compiled",
+        "token rule, the exact kernel compiled by torch (extra: torch; a C++ compiler)",
+    ),
+    "reference-triton": (
+        "specverify.adapters.triton_reference:reference_triton",
+        "token rule, the exact kernel in Triton (torch and triton; CUDA, or TRITON_INTERPRET=1)",
+    ),
     "naive-redraw": ("specverify.adapters.builtin:naive_redraw", "wrong on purpose: redraws from the target (K02)"),
     "transformers": (
         "specverify.adapters.transformers:speculative_sampling",
@@ -66,6 +74,8 @@ NEEDS = {
     "reference-fast": ("numba",),
     "reference-torch": ("torch",),
     "reference-torch-block": ("torch",),
+    "reference-compiled": ("torch",),
+    "reference-triton": ("torch", "triton"),
     "transformers": ("torch", "transformers"),
     "transformers-assisted": ("torch", "transformers"),
     "transformers-prompt-lookup": ("torch", "transformers"),

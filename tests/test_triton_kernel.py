@@ -4,8 +4,10 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
+from test_reference_philox import PUBLISHED
 
 pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="needs triton (dependency group kernels)")
 
@@ -59,6 +61,43 @@ print("empty", [t.tolist() for t in verify_token_triton(x[:0], q[:0], p[:0], 5)]
 """
 
 
+WORDS = """
+import sys
+import torch, triton, triton.language as tl
+import specverify.reference.triton_kernel as module
+
+philox = module._philox
+
+@triton.jit
+def store(given, found):
+    c0, c1, c2, c3 = (tl.load(given).to(tl.uint32), tl.load(given + 1).to(tl.uint32),
+                      tl.load(given + 2).to(tl.uint32), tl.load(given + 3).to(tl.uint32))
+    words = philox(c0, c1, c2, c3, tl.load(given + 4).to(tl.uint32), tl.load(given + 5).to(tl.uint32))
+    for i in tl.static_range(4):
+        tl.store(found + i, words[i].to(tl.int64))
+
+for line in sys.argv[1:]:
+    found = torch.zeros(4, dtype=torch.int64)
+    store[1,](torch.tensor([int(word, 16) for word in line.split()]), found)
+    print(*(f"{word:08x}" for word in found.tolist()))
+"""
+
+SAMPLER = """
+import numpy as np
+from specverify.gpu_tests import batch, tensors
+from specverify.reference import verify_token_seeded
+from specverify.registry import load
+
+sampler, given = load("reference-triton"), batch("random", 40, 3, 9, dtype="float64", seed=1, ragged=True)
+placed = tensors(given, "cpu", "float64")
+names = "draft_tokens", "draft_probs", "target_probs"
+arguments = dict(zip(names, placed[:3])) | {"num_draft_tokens": placed.num_draft_tokens}
+found = np.stack([kind.numpy() for kind in sampler.function(**arguments, seed=7)])
+expected = np.stack(verify_token_seeded(*given[:3], 7, 0, given.num_draft_tokens))
+print(sampler.name, sampler.rule, sampler.device, sampler.version.endswith("interpreted"), (found == expected).all())
+"""
+
+
 def interpreted(code: str, *arguments: str) -> str:
     """Run code in a process of its own, where Triton's kernels are interpreted: that is settled when they are made."""
     done = subprocess.run(
@@ -98,6 +137,20 @@ def test_what_cannot_be_verified_is_refused() -> None:
     assert "mass to draw from in row 0" in told["zeros"]
     assert "views True" in lines
     assert "empty [[], []]" in lines
+
+
+def test_the_published_words(tmp_path: Path) -> None:
+    """The function that makes the kernel's words gives the known answers of Random123."""
+    program = tmp_path / "words.py"  # what Triton compiles or interprets is read from a file
+    program.write_text(WORDS)
+    code = f"import runpy; runpy.run_path({str(program)!r})"
+    found = interpreted(code, *(f"{counter} {key}" for counter, key, _ in PUBLISHED))
+    assert found.splitlines() == [output for *_, output in PUBLISHED]
+
+
+def test_it_is_a_registered_sampler() -> None:
+    """With the interpreter it is found by its name, says so in its version, and gives the tokens of NumPy."""
+    assert interpreted(SAMPLER) == "reference-triton token cpu True True\n"
 
 
 COMPILE = """
