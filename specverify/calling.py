@@ -196,15 +196,18 @@ def _side_effects(
     verifier: Verifier, handed: AnyHanded, batch: Batch, threads: int | None, before: dict[str, object]
 ) -> Iterator[str]:
     """Say what a call changed beside: its arguments, the threads, the global generators."""
-    name = clip(printable(verifier.name), SHOWN_NAME)
     for array in handed.changed(batch):
-        yield f"{name} changed its argument {array} without mutates=(...)"
+        yield f"{_named(verifier)} changed its argument {array} without mutates=(...)"
     if threads is not None and _torch_threads() != threads:
-        yield f"{name} changed torch's number of threads from {threads} to {_torch_threads()}"
+        yield f"{_named(verifier)} changed torch's number of threads from {threads} to {_torch_threads()}"
     after = _generators() if before else {}
     moved = [library for library, state in before.items() if after[library] != state]
     if moved:
-        yield f"{name} {GLOBAL} of {' and '.join(moved)}, though it asks for randomness"
+        yield f"{_named(verifier)} {GLOBAL} of {' and '.join(moved)}, though it asks for randomness"
+
+
+def _named(verifier: Verifier) -> str:
+    return clip(printable(verifier.name), SHOWN_NAME)
 
 
 def _torch_threads() -> int | None:

@@ -420,3 +420,20 @@ def test_whatever_is_raised_is_a_finding_and_interruption_passes(flat: Case, err
     declared: Verifier = verifier(stub)
     with pytest.raises(seen):
         call(declared, Handed(flat, declared), DRAFT, FULL, 0)
+
+
+def test_a_copy_is_served_again_only_while_no_call_writes_to_it(flat: Case) -> None:
+    """A verifier that writes now and then is found each time, and the next call gets the rows of the case again."""
+    seen, writes = [], iter([False, False, True, False, True, True, False])
+
+    @verifier
+    def now_and_then(draft_tokens: Any, target_probs: Any) -> Any:
+        seen.append(target_probs.copy())
+        if next(writes):
+            target_probs[0, 0] = 0.0
+        return draft_tokens
+
+    handed = Handed(flat, now_and_then)
+    found = [bool(call(now_and_then, handed, DRAFT, FULL, seed).warnings) for seed in range(7)]
+    assert found == [False, False, True, False, True, True, False]
+    assert all(np.array_equal(rows, seen[0]) for rows in seen)
