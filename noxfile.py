@@ -163,6 +163,13 @@ def power(session: nox.Session) -> None:
 
 
 @nox.session
+def loop_matrix(session: nox.Session) -> None:
+    """Measure which faults of generate loops are found, and write docs/loop-matrix.md (an hour)."""
+    session.install("-q", "-e", ".")
+    session.run("python", "tests/loop_matrix.py", *session.posargs, env={"OPENBLAS_NUM_THREADS": "1"})
+
+
+@nox.session
 def matrix(session: nox.Session) -> None:
     """Measure which checks find which fault, and write docs/detection-matrix.md (an hour)."""
     session.install("-q", "-e", ".")

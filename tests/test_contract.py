@@ -9,8 +9,8 @@ import pytest
 
 import specverify
 from specverify.contract import Verifier, verifier
-from specverify.generating import as_sampler
 from specverify.errors import ContractError
+from specverify.generating import as_sampler
 from specverify.nearest import did_you_mean, nearest
 from specverify.rounding import law_of, rounded
 from specverify.tolerance import TOLERANCES, allowance

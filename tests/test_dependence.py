@@ -12,8 +12,8 @@ from samplers import CONTROLS, FAULTS, draw
 
 import specverify
 from specverify.cases import Case
-from specverify.generating import as_sampler
 from specverify.evidence import gof
+from specverify.generating import as_sampler
 from specverify.menu import menu
 from specverify.plan import plan
 from specverify.registry import load

@@ -195,7 +195,10 @@ def _called(function: Any, case: Case = CASES["loop"], rows: int = 2) -> Any:
         ([[0, 1, 2, -1]] * 2, "expected 4 tokens, and -1 only after an end of sequence"),
         ([[0, -1, 2, 0]] * 2, "expected -1 only after the last token"),
         ([[0, 1, 2, 0, 1]] * 2, "expected [2, at most 4]"),
-        (specverify.Generation([[0, 1, 2, 0]] * 2, [3]), "round 0 is a int, expected specverify.Round"),
+        (
+            specverify.Generation([[0, 1, 2, 0]] * 2, [3]),  # type: ignore[list-item]  # the fault that is told
+            "round 0 is a int, expected specverify.Round",
+        ),
     ],
 )
 def test_what_is_no_text_is_refused_in_one_line(tokens: Any, message: str) -> None:
