@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from specverify.checks import CATALOGUE as CHECKS
-from specverify.faults import CATALOGUE as FAULTS
-from specverify.faults import Fault
+from specverify.faults import KNOWN_FAULTS as FAULTS
+from specverify.faults import Fault, LoopFault
 from specverify.listing import explanations, listings
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ FAMILIES: Final = {
     "Q": "The law that the draft is said to have",
     "L": "Sampling parameters in generate loops",
     "G": "Rows, caches and ends of generate loops",
+    "C": "What a generate loop is called with",
 }
 _BYLINES: Final = {
     "checks": "What must hold, by area: the areas are those of the README. `specverify list checks` lists the same.",
@@ -47,7 +48,7 @@ _BYLINES: Final = {
 
 _LINK: Final = r"(?<!!)\[[^\]\n]*\]\([^)\n]*\)"
 _KEPT: Final = rf"^```.*?^```$|^\#[^\n]*|`[^`\n]*`|{_LINK}|<[^>\n]*>"
-_ID: Final = r"(?<![\w-])(?:SV-[A-Z]{3}-\d{3}|[GKLMQ]\d\d[a-e]?)(?![\w-])"
+_ID: Final = r"(?<![\w-])(?:SV-[A-Z]{3}-\d{3}|[CGKLMQ]\d\d[a-f]?)(?![\w-])"
 _ISSUE: Final = r"(?<![\w/])[\w.-]+/[\w.-]+#\d+"
 _PAPER: Final = r"\barXiv \d{4}\.\d{5}"
 _PARTS: Final = re.compile(
@@ -172,7 +173,7 @@ def _faults_of(level: str) -> str:
     return _table(("id", "name", "mechanism", "shows in"), rows)
 
 
-def _shows(fault: Fault) -> str:
+def _shows(fault: Fault | LoopFault) -> str:
     return "the law" if fault.shows == "law" else fault.shows
 
 

@@ -17,7 +17,7 @@ import specverify
 from specverify.checks import CATALOGUE as CHECKS
 from specverify.cli import main
 from specverify.config import OPTIONS
-from specverify.faults import CATALOGUE as FAULTS
+from specverify.faults import KNOWN_FAULTS as FAULTS
 from specverify.listing import explanations, listings
 from specverify.loop_menu import loop_menu
 from specverify.menu import menu
@@ -89,7 +89,7 @@ def test_every_check_and_fault_has_a_page_that_says_what_explain_says(pages: dic
     """The page of an id, rendered, is the text of ``specverify explain`` word for word, before its closing line."""
     texts = explanations()
     for kind, catalogue in (("checks", CHECKS), ("faults", FAULTS)):
-        assert {path for path in pages if path.startswith(f"{kind}/SV") or re.match(rf"{kind}/[KMQ]", path)} == {
+        assert {path for path in pages if path.startswith(f"{kind}/SV") or re.match(rf"{kind}/[CGKLMQ]", path)} == {
             f"{kind}/{key}.md" for key in catalogue
         }
         for key in catalogue:
@@ -141,7 +141,7 @@ def test_ids_that_pages_name_exist(page: Path) -> None:
     """No page names a check or a fault that is not in the catalogues."""
     text = page.read_text(encoding="utf-8")
     assert set(re.findall(r"SV-[A-Z]{3}-\d{3}", text)) <= set(CHECKS)
-    assert set(re.findall(r"(?<![\w-])[KMQ]\d\d[a-e]?(?!\w)", text)) <= set(FAULTS)
+    assert set(re.findall(r"(?<![\w-])[CGKLMQ]\d\d[a-f]?(?!\w)", text)) <= set(FAULTS)
 
 
 def test_every_setting_is_in_the_table(pytestconfig: pytest.Config) -> None:
