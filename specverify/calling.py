@@ -128,6 +128,7 @@ def call(
         >>> from specverify.cases import Case
         >>> from specverify.contract import verifier
         >>> case = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
+        >>> from specverify.handing import Handed
         >>> echo = verifier(lambda draft_tokens: draft_tokens)
         >>> call(echo, Handed(case, echo), np.array([[1]]), np.array([1]), seed=0)
         Reply(num_accepted=array([0]), next_token=array([1]), warnings=(), draft_tokens=None)

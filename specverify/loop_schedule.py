@@ -67,7 +67,7 @@ def loop_schedule(
         >>> from specverify.generating import generator
         >>> plain = generator(lambda target_model, prompt, max_new_tokens: None)
         >>> [planned.case.name for planned in loop_schedule(plain, "quick")][:3]
-        ['loop', 'loop-no-draft', 'loop-one-draft']
+        ['loop', 'loop-one-draft', 'loop-deep']
     """
     rows, few = ROWS[profile], verifier.max_batch is not None and verifier.max_batch < FEW_BATCH
     if cases is not None:
