@@ -220,9 +220,9 @@ def test_a_seed_of_the_global_generator_gives_the_same_tokens() -> None:
 
 @pytest.mark.parametrize(
     ("name", "rule"),
-    [("transformers-assisted", "token"), ("transformers-prompt-lookup", "match"), ("transformers-universal", "token")],
+    [("transformers-assisted", "token"), ("transformers-prompt-lookup", None), ("transformers-universal", "token")],
 )
-def test_the_loops_are_registered(name: str, rule: str) -> None:
+def test_the_loops_are_registered(name: str, rule: str | None) -> None:
     """Each is found by its name, takes one prompt, and records the versions."""
     found = registry.load(name)
     assert (found.name, found.kind, found.rule, found.dtype) == (name, "generator", rule, "float32")

@@ -70,9 +70,7 @@ def assisted(
     return Generation(padded(tokens, max_new_tokens), with_last_round(rounds, tokens, size))
 
 
-@generator(
-    name="transformers-prompt-lookup", rule="match", framework="torch", dtype="float32", max_batch=1, version=VERSION
-)
+@generator(name="transformers-prompt-lookup", framework="torch", dtype="float32", max_batch=1, version=VERSION)
 def prompt_lookup(
     target_model_transformers: Any,
     prompt: Any,
@@ -89,7 +87,8 @@ def prompt_lookup(
 ) -> Generation:
     """Run ``generate(..., prompt_lookup_num_tokens=...)`` on one prompt: drafts are copied from the tokens before.
 
-    No rounds are reported: nothing of the library's verification of such drafts can be seen from outside.
+    It matches drafts with tokens of the target. No rounds are reported, and so no rule is declared: nothing of how such
+    drafts are verified can be seen from outside.
 
     Args:
         target_model_transformers: A PreTrainedModel.
