@@ -31,7 +31,7 @@ from specverify.running import CaseRun, Unit
 from specverify.schedule import look_fractions
 
 ROWS = 2**16  # of one unit
-TAU = 1e-12
+ASKS = frozenset({"draft_tokens", "draft_probs", "target_probs", "seed"})  # of the empty verifier, which is read-only
 LENGTH = 4  # drafted tokens of a trial
 
 Step = Callable[[], object]
@@ -73,7 +73,7 @@ def replayed(first: CaseRun, unit: Unit, **changes: Any) -> CaseRun:
 def unit_step(first: CaseRun, batch: int | None) -> Step:
     """Give what carries out one unit, in calls of so many rows or, with None, of those of the plan."""
     unit = Unit(ROWS, (0, 0), batch=batch)
-    run = replayed(first, unit, asks=frozenset({"draft_tokens", "draft_probs", "target_probs", "seed"}))
+    run = replayed(first, unit, asks=ASKS)
 
     def step() -> None:
         found, _ = run.carry_out(unit)
@@ -142,13 +142,14 @@ def shares(count: int) -> list[str]:
 def memory() -> list[str]:
     """Say how much memory units take at most, by how many of them are carried out."""
     lines = ["| V | one unit, MiB | four units, MiB |", "|---|---|---|"]
+    unit = Unit(ROWS, (0, 0), batch=8192)
     for case in cases():
-        run = plan(reference, cases=[case]).runs[0]
+        run = replayed(plan(reference, cases=[case]).runs[0], unit, asks=ASKS)
         peaks = []
         for units in (1, 4):
             tracemalloc.start()
-            for place in range(units):
-                run.seen.add(run.carry_out(Unit(ROWS, (0, place)))[0])
+            for _ in range(units):
+                run.seen.add(run.carry_out(unit)[0])
             peaks.append(tracemalloc.get_traced_memory()[1] / 2**20)
             tracemalloc.stop()
         lines.append(f"| {case.vocab_size:,} | {peaks[0]:.1f} | {peaks[1]:.1f} |")

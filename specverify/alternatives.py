@@ -200,6 +200,6 @@ def _ends(target: FloatArray, draft: FloatArray) -> list[FloatArray]:
 def score(ratios: FloatArray, counts: IntArray) -> FloatArray:
     """Give the log likelihood ratio of each alternative for counts by cell: float64 [number of alternatives]."""
     seen = np.flatnonzero(counts)
-    if 2 * len(seen) > len(counts):  # then leaving columns out costs more than they do
+    if 4 * len(seen) > len(counts):  # then to leave out the other columns costs more than they do
         return np.asarray(ratios @ counts, dtype=np.float64)
-    return np.asarray(ratios[:, seen] @ counts[seen], dtype=np.float64)
+    return np.asarray(ratios.take(seen, axis=1) @ counts[seen], dtype=np.float64)
