@@ -127,11 +127,11 @@ def call(
         >>> import numpy as np
         >>> from specverify.cases import Case
         >>> from specverify.contract import verifier
-        >>> case = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
         >>> from specverify.handing import Handed
+        >>> case = Case.from_rows("AB", ["3/5", "2/5"], ["4/5", "1/5"], num_draft_tokens=1)
         >>> echo = verifier(lambda draft_tokens: draft_tokens)
         >>> call(echo, Handed(case, echo), np.array([[1]]), np.array([1]), seed=0)
-        Reply(num_accepted=array([0]), next_token=array([1]), warnings=(), draft_tokens=None)
+        Reply(num_accepted=array([0]), next_token=array([1]), warnings=(), draft_tokens=None, rounds=None)
     """
     batch = handed.batch(draft_tokens, num_draft_tokens, seed, seeds)
     result, warnings = raw_call(verifier, handed, batch, seed, watch=watch)

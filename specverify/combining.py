@@ -21,7 +21,7 @@ from specverify.plan import Plan
 from specverify.probes import Probe
 from specverify.running import CaseRun
 
-__all__ = ["Combined", "combined_log_e"]
+__all__ = ["Combined", "combined_log_e", "score_of"]
 
 
 class Combined(NamedTuple):
@@ -70,11 +70,12 @@ def _known(plan: Plan, probe: Probe) -> bool:
 
 
 def _faults(plan: Plan, *, by_outcome: bool) -> float:
-    scores = [_score(run, found, by_outcome=by_outcome) for run, found in _seen(plan)]
+    scores = [score_of(run, found, by_outcome=by_outcome) for run, found in _seen(plan)]
     return mean_log_e(np.sum(scores, axis=0)) if scores else -math.inf
 
 
-def _score(run: CaseRun, found: Alternatives, *, by_outcome: bool) -> FloatArray:
+def score_of(run: CaseRun, found: Alternatives, *, by_outcome: bool) -> FloatArray:
+    """Give the log likelihood ratios of the alternatives for what a case showed: by whole outcomes, or the output."""
     if by_outcome and found.outcome is not None:
         return score(found.outcome, run.count_of("SV-RUL-001"))
     counts = run.seen.first_tokens if found.output_probe is None else run.count_of("SV-JNT-001")

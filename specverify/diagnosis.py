@@ -13,9 +13,10 @@ from functools import partial
 
 import numpy as np
 
-from specverify.alternatives import alternatives, completed, score
+from specverify.alternatives import alternatives, completed
 from specverify.arrays import FloatArray
 from specverify.calling import GLOBAL
+from specverify.combining import score_of
 from specverify.faults import CATALOGUE
 from specverify.faults.trees import TREE_FAULT_RULES
 from specverify.hypotheses import (
@@ -133,11 +134,13 @@ def _fault_laws(judgement: Judgement) -> Iterator[tuple[str, Callable[[CaseRun],
 
 
 def _beyond_outcomes(judgement: Judgement, names: tuple[str, ...]) -> dict[str, float]:
-    """Give the log likelihood ratios against the correct law on the cases whose first tokens alone are counted."""
+    """Give the log likelihood ratios against the correct law on the cases whose output alone is counted."""
     if judgement.plan.verifier.tree:  # the laws of its faults are known where whole outcomes are
         return {}
     runs = [run for run in judgement.plan.runs if run.seen.rows and run not in judgement.counted]
-    scores = [score(alternatives(run.case_probes, names).output, run.seen.first_tokens) for run in runs]
+    found = [(run, alternatives(run.case_probes, names)) for run in runs]
+    joint = {run: any(probe.check == "SV-JNT-001" for probe in run.probes) for run in runs}  # it may not be asked for
+    scores = [score_of(run, laws, by_outcome=False) for run, laws in found if laws.output_probe is None or joint[run]]
     return dict(zip(names, np.sum(scores, axis=0).tolist(), strict=True)) if scores else {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy.typing as npt
@@ -62,7 +63,9 @@ def require_device(verifier: Verifier) -> None:
         if "generator" in verifier.asks:
             make_generator(0, "torch", verifier.device)
     except Exception as error:  # each device has errors of its own
+        interpreter = verifier.device == "cuda" and "triton" in sys.modules
+        hint = ", or set TRITON_INTERPRET=1 for Triton's interpreter" if interpreter else ""
         raise ContractError(
             f"{verifier.kind} {brief(verifier.name)}: expected a device that torch can use here, got "
-            f"{brief(verifier.device)} ({told(error, 200)}); declare one that it has"
+            f"{brief(verifier.device)} ({told(error, 200)}); declare one that it has{hint}"
         ) from None

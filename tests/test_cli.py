@@ -53,7 +53,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
         "plan": {"plan": plan},
         "registry": {"load": load, "names": lambda: {"reference": "vectorised NumPy token rule"}},
         "checks": {"CATALOGUE": {"SV-TOK-001": entry}},
-        "faults": {"CATALOGUE": {"K02": fault}},
+        "faults": {"KNOWN_FAULTS": {"K02": fault}},
     }
     for name, contents in modules.items():
         module = types.ModuleType(f"specverify.{name}")

@@ -9,7 +9,7 @@ import pytest
 from samplers import token_sampler
 
 import specverify
-from specverify import Report, alternatives, diagnosis
+from specverify import Report, alternatives, diagnosis, hypotheses
 from specverify.checks import CATALOGUE as CHECKS
 from specverify.faults import CATALOGUE
 from specverify.registry import load
@@ -68,6 +68,7 @@ def test_equal_laws_are_named_together(monkeypatch: pytest.MonkeyPatch) -> None:
     renamed = MappingProxyType(dict(_renamed(twin)))
     monkeypatch.setattr(diagnosis, "CATALOGUE", renamed)
     monkeypatch.setattr(alternatives, "CATALOGUE", renamed)
+    monkeypatch.setattr(hypotheses, "KNOWN_FAULTS", renamed)
     found = first(specverify.check(load("fault:K02"), **FEW))
     assert (found["fault"], found["same_law"]) == ("K02", ["K02b"])
     assert "cannot tell it from K02b (residual_target)." in found["message"]

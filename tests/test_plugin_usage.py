@@ -178,7 +178,7 @@ def test_a_wrong_configuration_is_told_where_it_is_used(user: pytest.Pytester) -
     [
         ("pass", "failed", "specverify: expected a call of <check SV-ACC-001 of mine>, got none; write check(sampler)"),
         ("assert check", "failed", "*TypeError: expected <check SV-ACC-001 of mine> to be called, got asked whether*"),
-        ("__import__('pytest').skip('no device')", "skipped", "*22 skipped*"),
+        ("__import__('pytest').skip('no device')", "skipped", "*25 skipped*"),
         ("assert False", "failed", "*AssertionError*"),
     ],
 )
