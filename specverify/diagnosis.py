@@ -186,7 +186,8 @@ def _beyond_outcomes(judgement: Judgement, names: tuple[str, ...]) -> dict[str, 
     if judgement.plan.verifier.tree:  # the laws of its faults are known where whole outcomes are
         return {}
     runs = [run for run in judgement.plan.runs if run.seen.rows and run not in judgement.counted]
-    scores = [score(alternatives(run.case_probes, names).output, run.seen.first_tokens) for run in runs]
+    found = [(run, alternatives(run.case_probes, names)) for run in runs]
+    scores = [score(laws.output, run.seen.first_tokens) for run, laws in found if laws.output_probe is None]
     return dict(zip(names, np.sum(scores, axis=0).tolist(), strict=True)) if scores else {}
 
 
