@@ -100,13 +100,14 @@ def browser(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Measure verification steps side by side, and write docs/performance.md (some minutes); with arguments, pytest."""
+    """Write docs/performance.md, and print the engine's own cost (some minutes); with arguments, pytest."""
     session.install("-q", *_PINNED, "-e", ".[transformers,fast]", *_group("bench"))
     alone = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": "benchmarks"}
     if session.posargs:
         session.run("pytest", "benchmarks", *session.posargs, env=alone)
     else:
         session.run("python", "benchmarks/table.py", env=alone)
+        session.run("python", "benchmarks/engine.py", env=alone)
 
 
 @nox.session

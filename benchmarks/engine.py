@@ -20,7 +20,7 @@ import numpy as np
 from table import ratio, rounds
 
 from specverify.adapters.builtin import reference
-from specverify.calling import call
+from specverify.calling import call, here
 from specverify.cases import Case
 from specverify.combining import combined_log_e
 from specverify.menu import menu, softmax_case
@@ -65,7 +65,7 @@ def replayed(first: CaseRun, unit: Unit, **changes: Any) -> CaseRun:
         return reply
 
     with global_randomness():
-        replace(first, caller=record).carry_out(unit)
+        replace(first, caller=partial(here, record)).carry_out(unit)
     played = cycle(replies)
     return replace(first, verifier=replace(first.verifier, function=lambda **_: next(played), **changes))
 
