@@ -52,7 +52,7 @@ class LoopFault(Record):
         Raises:
             ConfigError: The case asks for no loop.
         """
-        return _law(replace(self.edit, overdrafts=True) if overdrafts else self.edit, case)
+        return _law(self.edit, case, overdrafts)
 
     def distance(self, case: Case) -> float:
         """Give the total variation between the law of all new tokens and the one that is due.
@@ -73,10 +73,10 @@ class LoopFault(Record):
 
 
 @lru_cache(maxsize=2**12)
-def _law(edit: LoopEdit, case: Case) -> FloatArray:
+def _law(edit: LoopEdit, case: Case, overdrafts: bool) -> FloatArray:
     if case.loop is None:
         raise ConfigError(f"case {brief(case.name)}: expected a case of a loop, got one of a round; use Case.from_loop")
-    law = block_law(edit, case.loop)
+    law = block_law(replace(edit, overdrafts=edit.overdrafts or overdrafts), case.loop)
     law.flags.writeable = False
     return law
 
