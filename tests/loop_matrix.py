@@ -35,6 +35,7 @@ from specverify.suite import Run
 PROFILES = ("quick", "ci")
 SURE = 0.9999
 MISS = 0.1
+CERTAIN = 1e5
 FEW = 2_500  # rows of each case
 HOPELESS = 3  # seeds of a fault that the rows are too few for
 DOCS = Path(__file__).parents[1] / "docs" / "loop-matrix.md"
@@ -102,7 +103,8 @@ def _promised(name: str, made: Plan, run: CaseRun) -> Promised:
     square = float(((wrong - probe.probs) ** 2 / probe.probs)[:-1].sum())
     bound = chi2.isf(made.level, probe.cells - 1)
     impossible = 1 - math.exp(-run.planned.rows * wrong[-1])  # one such event is proof
-    seen = float(ncx2.sf(bound, probe.cells - 1, run.planned.rows * square)) if square > 0 else 0.0
+    shift = min(run.planned.rows * square, CERTAIN)  # beyond, the distribution function gives up
+    seen = float(ncx2.sf(bound, probe.cells - 1, shift)) if shift > 0 else 0.0
     distance = min(1.0, distance)  # the sum of many shares
     rows = samples_for(distance, probe.cells, made.level, MISS) if distance > 1e-9 else math.inf
     return Promised(run.name, distance, max(seen, impossible), rows)
