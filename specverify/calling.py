@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from specverify.arrays import IntArray
 from specverify.contract import Verifier
 from specverify.declaring import RANDOMNESS
 from specverify.errors import SpecverifyError
-from specverify.handing import Batch
+from specverify.handing import Batch, Handed
 from specverify.loop_handing import AnyHanded, HandedLoop
 from specverify.loop_reading import read_generated
 from specverify.loops import Loop
@@ -30,7 +30,19 @@ from specverify.reading import OutputFault, on_host, read, read_drafted, read_tr
 from specverify.trace import Rounds
 from specverify.wording import clip, printable
 
-__all__ = ["GLOBAL", "Caller", "Reply", "SamplerRaised", "call", "described", "here", "raw_call"]
+__all__ = [
+    "GLOBAL",
+    "Caller",
+    "Reply",
+    "SamplerRaised",
+    "call",
+    "described",
+    "here",
+    "invoke",
+    "raw_call",
+    "read_reply",
+    "watched",
+]
 
 MAX_FRAMES = 6
 SHOWN_ROWS = 3
@@ -137,6 +149,18 @@ def call(
     result, warnings = raw_call(verifier, handed, batch, seed, watch=watch)
     if isinstance(handed, HandedLoop):
         return _generated(handed.loop, len(batch.integers["prompt"]), result, warnings)
+    return read_reply(verifier, handed, result, draft_tokens, num_draft_tokens, warnings)
+
+
+def read_reply(
+    verifier: Verifier,
+    handed: Handed,
+    result: object,
+    draft_tokens: IntArray,
+    num_draft_tokens: IntArray,
+    warnings: tuple[str, ...],
+) -> Reply:
+    """Read what a verifier returned from a call on a batch, by the form that it has to have."""
     size = handed.case.vocab_size
     drafts = None
     with np.errstate():  # a foreign array type may run code of its own when it is read
@@ -177,20 +201,49 @@ def raw_call(
     Raises:
         SamplerRaised: The verifier raised.
     """
-    threads = _torch_threads()
+    with watched(verifier, handed, batch, seed, states=watch) as warnings:
+        result = invoke(verifier, handed, batch.arguments, batch.integers["draft_tokens"], seed)
+    return result, tuple(warnings)
+
+
+@contextmanager
+def watched(
+    verifier: Verifier, handed: AnyHanded, batch: Batch, seed: int, *, states: bool = False
+) -> Iterator[list[str]]:
+    """Keep calls of a verifier from changing what is not theirs, and give the list of what they changed, at the end.
+
+    Args:
+        verifier: What is called.
+        handed: What the batch was built by.
+        batch: What is passed to the calls.
+        seed: What the global generators are seeded with for a verifier that asks for no randomness.
+        states: Whether to look at the global generators too.
+    """
+    threads, warnings = _torch_threads(), list[str]()
     unseeded = verifier.asks.isdisjoint(RANDOMNESS)
-    before = _generators() if watch and not unseeded else {}
+    before = _generators() if states and not unseeded else {}
     guard: AbstractContextManager[None] = global_randomness() if unseeded else nullcontext()
     with guard, np.errstate():
         if unseeded:
             seed_globals(seed)
-        try:
-            result = on_host(verifier.function(**batch.arguments))
-        except (KeyboardInterrupt, OutputFault):
-            raise
-        except BaseException as error:
-            raise SamplerRaised(_report(error, handed, batch.integers["draft_tokens"], seed)) from error
-    return result, tuple(_side_effects(verifier, handed, batch, threads, before))
+        yield warnings
+    warnings.extend(_side_effects(verifier, handed, batch, threads, before))
+
+
+def invoke(
+    verifier: Verifier, handed: AnyHanded, arguments: dict[str, Any], draft_tokens: IntArray, seed: int
+) -> object:
+    """Call a verifier once, and bring what it returned to the host.
+
+    Raises:
+        SamplerRaised: The verifier raised.
+    """
+    try:
+        return on_host(verifier.function(**arguments))
+    except (KeyboardInterrupt, OutputFault):
+        raise
+    except BaseException as error:
+        raise SamplerRaised(_report(error, handed, draft_tokens, seed)) from error
 
 
 def _side_effects(

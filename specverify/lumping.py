@@ -20,7 +20,7 @@ from specverify.partition import identity, index, ratio, ties
 from specverify.reference import RULES, TREE_RULES, Model, Number, Outcome, Rule, TreeRule, outcome_law, tree_law
 from specverify.trace import Trace
 
-__all__ = ["Law", "Lumping", "View", "block_law", "case_models", "lump", "rule_law", "rules_of"]
+__all__ = ["Law", "Lumping", "View", "block_law", "case_models", "lump", "lump_further", "rule_law", "rules_of"]
 
 MAX_IDENTITY = 8  # vocabularies up to this size are never lumped
 MAX_DRAFTS = 1024  # drafts enumerated for one rule on one case
@@ -91,6 +91,14 @@ class Lumping:
             )
         return View(trace, self._tied(trace, trace.drafted_at(trace.num_accepted)), self._tied(trace, trace.next_token))
 
+    def then(self, further: Lumping) -> Lumping:
+        """Lump the tokens into the cells that their cells are lumped into."""
+        assert further.tables is not None
+        if self.tables is None:
+            return further
+        pairs = zip(self.tables, further.tables, strict=True)
+        return replace(further, tables=tuple(cells[table] for table, cells in pairs))
+
     def _columns(self, tokens: IntArray) -> IntArray:
         assert self.tables is not None
         columns = [np.where(tokens[:, i] < 0, -1, self.tables[i][tokens[:, i]]) for i in range(tokens.shape[1])]
@@ -129,8 +137,11 @@ def lump(case: Case, cells: int, tau: float) -> Lumping | None:
         names = identity(case.target[0][0]).labels
         bands = tuple(ties(p, q, tau) for p, q in zip(case.target, case.draft, strict=False))
         return Lumping(case, (names,) * (case.num_draft_tokens + 1), None, bands)
-    if case.contextual:
-        return None
+    return None if case.contextual else lump_further(case, cells, tau)
+
+
+def lump_further(case: Case, cells: int, tau: float) -> Lumping:
+    """Lump the tokens of a case without contexts into about ``cells`` cells per position, however few they are."""
     parts = [ratio(p[0], q[0], cells, tau) for p, q in zip(case.target, case.draft, strict=False)]
     last = case.target[-1][0]
     parts.append(ratio(last, case.draft[-1][0], cells, tau) if case.draft else index(last, cells))

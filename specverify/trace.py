@@ -56,7 +56,8 @@ class Trace:
         num_draft_tokens: int64 [n], each row's own draft length.
         num_accepted: int64 [n], the accepted length.
         next_token: int64 [n], the replacement or bonus token; -1 when none was emitted.
-        completed: int64 [n, G + 1], the emitted tokens followed by target draws.
+        completed: int64 [n, G + 1], the emitted tokens followed by target draws; or [n, 1], the first of them, where
+            the rest is drawn when blocks are counted.
         rounds: What a generator reported of its rounds, if it did; its new tokens are then the completed block.
 
     Example:
