@@ -16,6 +16,7 @@ from specverify.running import CaseRun
 __all__ = ["diagnose_loop"]
 
 CASES = 6  # with most evidence: laws of many cases take seconds
+MAX_RUNS = 1024  # of new tokens: the laws of all faults on a larger case take minutes
 PAST_END = "past the end of sequence"
 
 
@@ -23,8 +24,11 @@ def diagnose_loop(judgement: Judgement) -> list[Candidate]:
     """Name what explains a nonconformant generator, likeliest first; see :func:`specverify.diagnosis.diagnose`."""
     if not any(judgement.fails(check) for check in ("SV-TOK-001", "SV-JNT-001", "SV-SUP-001", "SV-ALL-001")):
         return _beyond_laws(judgement)
-    runs = sorted((run for run in judgement.plan.runs if run.seen.rows), key=lambda run: -_evidence(judgement, run))
+    runs = sorted(filter(_nameable, judgement.plan.runs), key=lambda run: -_evidence(judgement, run))
     seen = [_seen(run) for run in runs[:CASES]]
+    if not seen:
+        text = f"no case of this run has few enough runs of new tokens ({MAX_RUNS}) to name a fault by"
+        return _proposals(judgement) or [Candidate(None, 1.0, None, f"{text}; the loop menu of specverify has such.")]
     correct = [one.probs(due_law(one.run.case)) for one in seen]
     faults = [fault for fault in LOOP_FAULTS.values() if fault.may_be_of(judgement.plan.verifier)]
     found = [_hypothesis(fault, seen, correct) for fault in faults]
@@ -37,6 +41,13 @@ def _hypothesis(fault: LoopFault, seen: list[Seen], correct: list[FloatArray]) -
     laws = ([one.probs(fault.law(one.run.case, overdrafts=more)) for one in seen] for more in (False, True))
     probs = max(laws, key=lambda probs: fit(seen, probs))
     return Hypothesis((fault.id,), looks(fault.id), probs, fit(seen, probs), against(seen, probs, correct))
+
+
+def _nameable(run: CaseRun) -> bool:
+    """Say whether a case has rows, and few enough runs of new tokens."""
+    case = run.case
+    asked = any(probe.check == "SV-JNT-001" for probe in run.probes)
+    return run.seen.rows > 0 and asked and case.vocab_size ** (case.num_draft_tokens + 1) <= MAX_RUNS
 
 
 def _evidence(judgement: Judgement, run: CaseRun) -> float:

@@ -45,6 +45,11 @@ def read_generated(result: object, rows: int, loop: Loop) -> tuple[IntArray, Rou
         (array([[0, 1, 2, 0]]), None)
     """
     given = result if isinstance(result, Generation) else Generation(result)
+    if not isinstance(given.rounds, list | tuple):
+        refuse(
+            f"rounds is of type {type(given.rounds).__name__}, expected a list of specverify.Round; leave it out to "
+            f"report none"
+        )
     tokens = _tokens(given.tokens, "tokens", rows, loop.max_new_tokens, loop.vocab_size)
     tokens = _ended(tokens, loop.target.eos_token_id)
     return tokens, _read_rounds(given.rounds, tokens, loop) if len(given.rounds) else None

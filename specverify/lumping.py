@@ -15,7 +15,7 @@ from typing import cast
 import numpy as np
 
 from specverify.arrays import BoolArray, FloatArray, IntArray
-from specverify.cases import Case
+from specverify.cases import MAX_BLOCKS, Case
 from specverify.partition import identity, index, ratio, ties
 from specverify.reference import RULES, TREE_RULES, Model, Number, Outcome, Rule, TreeRule, outcome_law, tree_law
 from specverify.trace import Trace
@@ -24,7 +24,6 @@ __all__ = ["Law", "Lumping", "View", "block_law", "case_models", "lump", "lump_f
 
 MAX_IDENTITY = 8  # vocabularies up to this size are never lumped
 MAX_DRAFTS = 1024  # drafts enumerated for one rule on one case
-MAX_BLOCKS = 200_000  # completed blocks enumerated for one case
 NEGLIGIBLE = 1e-15  # weights below this are rounding, not probability
 
 
@@ -127,13 +126,15 @@ def lump(case: Case, cells: int, tau: float) -> Lumping | None:
 
     Args:
         case: Any case.
-        cells: Cells aimed at for each position; vocabularies of up to 8 tokens are kept as they are.
+        cells: Cells aimed at for each position; vocabularies of up to 8 tokens are kept as they are, and larger ones
+            where the rows depend on the tokens before them.
         tau: Relative tolerance within which rounding decides whether p exceeds q.
 
     Returns:
-        The lumping, or None for a contextual case of more tokens (its laws do not survive lumping).
+        The lumping, or None for a contextual case of too many blocks (its laws do not survive lumping).
     """
-    if case.vocab_size <= MAX_IDENTITY:
+    enumerable = case.vocab_size ** (case.num_draft_tokens + 1) <= MAX_BLOCKS
+    if case.vocab_size <= MAX_IDENTITY or (case.contextual and enumerable):
         names = identity(case.target[0][0]).labels
         bands = tuple(ties(p, q, tau) for p, q in zip(case.target, case.draft, strict=False))
         return Lumping(case, (names,) * (case.num_draft_tokens + 1), None, bands)

@@ -58,9 +58,10 @@ class RoundView:
         return laws
 
     def runs(self, number: int) -> IntArray:
-        """Give the tokens before a round followed by its drafts: int64 [n, L + G]."""
+        """Give the tokens before a round followed by its drafts: int64 [n, L + G, or more where rounds go beyond L]."""
         tokens, width = self.trace.completed, self.rounds.draft_tokens.shape[2]
-        runs = np.pad(tokens, ((0, 0), (0, width)))
+        beyond = max(0, int(self.starts.max(initial=0)) - tokens.shape[1])
+        runs = np.pad(tokens, ((0, 0), (0, width + beyond)))
         rows = np.arange(len(runs))
         for place in range(width):
             runs[rows, self.starts[:, number] + place] = np.maximum(self.rounds.draft_tokens[:, number, place], 0)

@@ -199,6 +199,14 @@ def _called(function: Any, case: Case = CASES["loop"], rows: int = 2) -> Any:
             specverify.Generation([[0, 1, 2, 0]] * 2, [3]),  # type: ignore[list-item]  # the fault that is told
             "round 0 is a int, expected specverify.Round",
         ),
+        (
+            specverify.Generation([[0, 1, 2, 0]] * 2, None),  # type: ignore[arg-type]  # the fault that is told
+            "rounds is of type NoneType, expected a list of specverify.Round; leave it out to report none",
+        ),
+        (
+            specverify.Generation([[0, 1, 2, 0]] * 2, iter([])),  # type: ignore[arg-type]  # the fault that is told
+            "rounds is of type list_iterator, expected a list of specverify.Round",
+        ),
     ],
 )
 def test_what_is_no_text_is_refused_in_one_line(tokens: Any, message: str) -> None:
