@@ -175,7 +175,6 @@ def fails() -> None:
         None,
         fails,
     ],
-    ids=str,
 )
 def test_what_is_wrong_is_told_as_in_its_own_call(answer: Any) -> None:
     """The message is that of the call made by itself: its row is counted there, and its input is shown."""

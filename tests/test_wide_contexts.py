@@ -24,8 +24,9 @@ def rows(seed: int, count: int, size: int = SIZE) -> FloatArray:
 def case() -> Case:
     """Make a case of 12 tokens, one draft, and rows that depend on it."""
     target, after, draft = rows(1, 1), rows(2, SIZE), rows(3, 1)
-    laws = {(): target[0], **{(token,): after[token] for token in range(SIZE)}}
-    return Case.from_table("twelve", laws, {(): draft[0]}, num_draft_tokens=1)
+    laws: dict[tuple[int, ...], list[float]] = {(): target[0].tolist()}
+    laws.update(((token,), row) for token, row in enumerate(after.tolist()))
+    return Case.from_table("twelve", laws, {(): draft[0].tolist()}, num_draft_tokens=1)
 
 
 def loop(max_new_tokens: int, size: int = SIZE, num_draft_tokens: int = 2) -> Loop:
