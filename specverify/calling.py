@@ -23,7 +23,7 @@ from specverify.declaring import RANDOMNESS
 from specverify.errors import SpecverifyError
 from specverify.handing import Batch, Handed
 from specverify.loop_handing import AnyHanded, HandedLoop
-from specverify.loop_reading import read_generated
+from specverify.loop_reading import read_generated, with_host_arrays
 from specverify.loops import Loop
 from specverify.randomness import global_randomness, seed_globals
 from specverify.reading import OutputFault, on_host, read, read_drafted, read_tree
@@ -239,7 +239,7 @@ def invoke(
         SamplerRaised: The verifier raised.
     """
     try:
-        return on_host(verifier.function(**arguments))
+        return with_host_arrays(on_host(verifier.function(**arguments)))
     except (KeyboardInterrupt, OutputFault):
         raise
     except BaseException as error:

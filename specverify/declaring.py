@@ -50,6 +50,9 @@ RANDOMNESS = ("seed", "seeds", "generator", "uniforms")
 MODELS = ("draft_model", "target_model")
 """Parameters of a verifier that drafts by itself: the laws of next tokens, as functions."""
 
+LOOP_RULES = ("token", "match")
+"""What the rounds of a loop can be held to."""
+
 PARAMETERS = tuple(dict.fromkeys((*ARRAYS, *RANDOMNESS, *MODELS)))
 """Every parameter name that a verifier may ask for."""
 
@@ -280,7 +283,8 @@ def _check_tree(label: str, asks: frozenset[str]) -> None:
 def _check_rule(label: str, rule: str, asks: frozenset[str]) -> None:
     from specverify.reference import RULES, TREE_RULES  # loaded only for those who claim a rule
 
-    _check_choice(label, "rule", rule, tuple(TREE_RULES if "parents" in asks else RULES))
+    loop = "prompt" in asks
+    _check_choice(label, "rule", rule, LOOP_RULES if loop else tuple(TREE_RULES if "parents" in asks else RULES))
     if rule in ("rrs", "traversal") and asks.isdisjoint({"draft_probs", "draft_logits"}):
         raise _broken(
             label,

@@ -172,8 +172,8 @@ class Judgement:
             return bool(self.plan.stage) and (check not in ROW_CHECKS or self.plan.verifier.max_batch != 1)
         if check in COMBINED:
             return bool(self.results) and (check == "SV-ALL-001" or self.plan.rule is not None)
-        if check in REPORTED and self.run.complete:
-            return any(result.n for result in self.of(check))
+        if check in REPORTED and not self._reported and any(run.seen.rows for run in self.plan.runs):
+            return False
         return bool(self.of(check))
 
     def status(self, check: str) -> tuple[str, str]:
@@ -195,16 +195,21 @@ class Judgement:
             return "failed", f"stale known failure: it passed, so remove the entry ({known})"
         return "passed", ""
 
+    @cached_property
+    def _reported(self) -> bool:
+        """Whether a loop reported rounds."""
+        return any(run.seen.reported for run in self.plan.runs)
+
     @property
     def _cut_short(self) -> str:
         return self.run.stopped or "a faulty call ended a case before its planned rows"
 
     def _why_not(self, check: str) -> str:
         if CATALOGUE[check].scope == "rule":
-            if self.plan.rule is None:
-                return "no rule is asserted" if self.plan.verifier.rule else "the sampler declares no rule"
             if check not in REPORTED and self.plan.verifier.loops:
                 return "it is about single rounds of a verifier"
+            if self.plan.rule is None:
+                return "no rule is asserted" if self.plan.verifier.rule else "the sampler declares no rule"
             if check == "SV-DRF-001" and not self.plan.verifier.drafts:
                 return "the kit drafts for it"
             if self.plan.verifier.tree:
@@ -268,8 +273,12 @@ class Judgement:
 
     def _unseen(self) -> Iterator[str]:
         """Name events that a sampler of the declared rule must have shown by now."""
-        if self.plan.verifier.loops and self.plan.rule is not None and not self.applies("SV-RND-001"):
+        held = self.plan.rule is not None and self.options.selects("SV-RND-001")
+        if self.plan.verifier.loops and held and not self._reported:
             yield f"the loop declares the rule {self.plan.rule} and reported no rounds; report them, or declare no rule"
+        silent = [run.name for run in self.plan.runs if self._reported and _is_silent(run)]
+        if held and silent:
+            yield f"the loop reported no rounds on case {silent[0]}, and did on others; report them on all"
         for case in self.run.runs:
             law = None if self.plan.rule is None else case.case_probes.law(self.rules[self.plan.rule])
             if law is not None and case.seen.rows:
@@ -327,3 +336,9 @@ class Judgement:
         probes = [(case, case.case_probes.outcome_probe(rule)) for case in self.counted]
         terms = [log_e(probe.recount(case.seen.outcomes), probe.probs) for case, probe in probes if probe is not None]
         return bool(terms) and mean_log_e(terms) >= math.log(2 * len(self.rules) / self.options.alpha)
+
+
+def _is_silent(run: CaseRun) -> bool:
+    """Say whether a loop drafted on a case and reported none of it."""
+    loop = run.case.loop
+    return loop is not None and loop.num_draft_tokens > 0 and run.seen.rows > 0 and not run.seen.reported

@@ -11,24 +11,25 @@ from specverify.faults import LOOP_FAULTS
 from specverify.faults.loop_fault import LoopFault, due_law
 from specverify.hypotheses import Candidate, Hypothesis, Seen, against, difference, explained, fit, looks, named
 from specverify.judging import Judgement
+from specverify.loop_reading import PAST_END
 from specverify.running import CaseRun
 
 __all__ = ["diagnose_loop"]
 
 CASES = 6  # with most evidence: laws of many cases take seconds
-MAX_RUNS = 1024  # of new tokens: the laws of all faults on a larger case take minutes
-PAST_END = "past the end of sequence"
+MAX_PATHS = 30_000  # of a loop: the laws of all faults on a larger case take minutes
+OUTPUT = ("SV-TOK-001", "SV-JNT-001", "SV-SUP-001", "SV-ALL-001")
 
 
 def diagnose_loop(judgement: Judgement) -> list[Candidate]:
     """Name what explains a nonconformant generator, likeliest first; see :func:`specverify.diagnosis.diagnose`."""
-    if not any(judgement.fails(check) for check in ("SV-TOK-001", "SV-JNT-001", "SV-SUP-001", "SV-ALL-001")):
+    if not any(map(judgement.fails, OUTPUT)):
         return _beyond_laws(judgement)
     runs = sorted(filter(_nameable, judgement.plan.runs), key=lambda run: -_evidence(judgement, run))
     seen = [_seen(run) for run in runs[:CASES]]
     if not seen:
-        text = f"no case of this run has few enough runs of new tokens ({MAX_RUNS}) to name a fault by"
-        return _proposals(judgement) or [Candidate(None, 1.0, None, f"{text}; the loop menu of specverify has such.")]
+        text = "the cases of this run do not serve to name a fault: their laws are too large, or were not asked for"
+        return _proposals(judgement) or [Candidate(None, 1.0, None, f"{text}. Run all checks on the menu of cases.")]
     correct = [one.probs(due_law(one.run.case)) for one in seen]
     faults = [fault for fault in LOOP_FAULTS.values() if fault.may_be_of(judgement.plan.verifier)]
     found = [_hypothesis(fault, seen, correct) for fault in faults]
@@ -44,10 +45,11 @@ def _hypothesis(fault: LoopFault, seen: list[Seen], correct: list[FloatArray]) -
 
 
 def _nameable(run: CaseRun) -> bool:
-    """Say whether a case has rows, and few enough runs of new tokens."""
-    case = run.case
-    asked = any(probe.check == "SV-JNT-001" for probe in run.probes)
-    return run.seen.rows > 0 and asked and case.vocab_size ** (case.num_draft_tokens + 1) <= MAX_RUNS
+    """Say whether a case has rows, and a joint law that is not too large."""
+    loop = run.case.loop
+    assert loop is not None
+    paths = (loop.vocab_size + 1) ** (loop.num_draft_tokens + 1) * loop.vocab_size**loop.max_new_tokens
+    return run.seen.rows > 0 and paths <= MAX_PATHS and any(probe.check == "SV-JNT-001" for probe in run.probes)
 
 
 def _evidence(judgement: Judgement, run: CaseRun) -> float:
@@ -60,10 +62,9 @@ def _seen(run: CaseRun) -> Seen:
 
 
 def _unknown(seen: list[Seen], found: list[Hypothesis]) -> Candidate:
-    text = f"none of the {len(LOOP_FAULTS)} known faults of loops explains what was seen"
-    if found:
-        nearest = max(found, key=lambda h: h.score)
-        text += f". The nearest is {named(nearest.names[0])}, and yet {difference(seen, nearest)}"
+    nearest = max(found, key=lambda h: h.score)
+    text = f"none of the {len(found)} known faults that such a loop may have explains what was seen. The nearest is "
+    text += f"{named(nearest.names[0])}, and yet {difference(seen, nearest)}"
     return Candidate(None, 1.0, None, f"{text}.")
 
 
@@ -75,11 +76,20 @@ def _proposals(judgement: Judgement) -> list[Candidate]:
         dict.fromkeys(r.run.name for r in judgement.of("SV-PRP-001") if r.probe.key in judgement.rejected)
     )
     text = (
-        f"the drafted tokens do not follow the q that the loop reports for them (cases {where}): the verification is "
-        f"given a law that the draft was not drawn from, so that its output is not the target's. Report the law after "
-        f"all filters, in the ids and rows of the draft"
+        f"the drafted tokens do not follow the q that the loop reports for them (cases {where}){_effect(judgement)}. "
+        f"Report the law after all filters, in the ids and rows of the draft"
     )
     return [Candidate(None, 1.0, None, f"{text}.")]
+
+
+def _effect(judgement: Judgement) -> str:
+    """Say what a wrong q came to."""
+    if any(map(judgement.fails, OUTPUT)):
+        return ": the verification is given a law that no draft was drawn from, so that its output is not the target's"
+    return (
+        ". The output was not found to be wrong: either the verification is given another q than is reported, or the "
+        "error is too small for these samples"
+    )
 
 
 def _beyond_laws(judgement: Judgement) -> list[Candidate]:

@@ -18,7 +18,7 @@ from specverify.errors import SamplerLoadError, SpecverifyError
 from specverify.handing import Batch, Handed
 from specverify.loops import LanguageModel
 from specverify.placing import Placed, require_device
-from specverify.processing import Sampling
+from specverify.processing import Grammar, Sampling
 from specverify.randomness import make_generator, row_seeds
 from specverify.reading import on_host
 from specverify.rounding import rounded
@@ -72,6 +72,19 @@ class _Callable:
                 f"pass no padding"
             )
         return self._placed(self._model(contexts.astype(np.int64)))
+
+
+class _Allowed:
+    """A grammar as a function of generated tokens: what a generator calls that works on tensors."""
+
+    def __init__(self, grammar: Grammar, device: str) -> None:
+        self.free, self._grammar, self._device = grammar.free, grammar, device
+
+    def __call__(self, generated: Any) -> Any:
+        """Say which tokens may follow the tokens generated so far, int [B, t]: bool [B, V] on the sampler's device."""
+        import torch
+
+        return torch.from_numpy(self._grammar(generated)).to(self._device)
 
 
 class HandedLoop:
@@ -137,6 +150,8 @@ class HandedLoop:
         arguments = {name: value for name, value in plain.items() if name in asks} | self._models
         if "logit_bias" in arguments:
             arguments["logit_bias"] = self._placed(arguments["logit_bias"])
+        if "allowed_tokens" in arguments and self.verifier.framework == "torch":
+            arguments["allowed_tokens"] = _Allowed(arguments["allowed_tokens"], self.verifier.device)
         if "generator" in asks:
             arguments["generator"] = make_generator(seed, self.verifier.framework, self.verifier.device)
         arguments |= {name: self._placed(array.copy()) for name, array in integers.items() if name in asks}
@@ -161,7 +176,7 @@ class HandedLoop:
         except ImportError:
             raise SamplerLoadError(
                 f"{brief(self.verifier.name)} asks for {next(iter(asked))}, which needs torch and transformers, not "
-                f"installed here: pip install torch transformers"
+                f"installed here: pip install 'specverify[transformers]'"
             ) from None
         return {name: as_transformers(self._model(model, given=True)) for name, model in asked.items()}
 

@@ -1,8 +1,9 @@
 """How many generations each case of a generator gets, fixed before the run by the profile and its largest batch.
 
-A loop costs a hundred times what a verification costs, so that it gets fewer rows and states a larger total variation.
-The control without a draft and the fresh processes stand aside: they are there to tell whose fault it is, and their
-rows do not count towards what would have been caught.
+A loop costs far more than a verification, so that it gets fewer rows and states a larger total variation. The control
+without a draft and the fresh processes stand aside: they are there to tell whose fault it is, and their rows do not
+count towards what would have been caught. So do, for a loop that takes few sequences per call, the cases of all further
+parameters that it asks for: a parameter that is ignored changes the law by far more than their rows need to show.
 """
 
 from __future__ import annotations
@@ -75,9 +76,9 @@ def loop_schedule(
         return [Planned(case, "tiny", number, _batch(verifier, case), True) for case in given_cases(cases, verifier)]
     planned = []
     for case in _offered(verifier):
-        aside = _aside(case)
-        if not _fits(case, verifier, named) or (few and not aside and case.name not in TELLING):
+        if not _fits(case, verifier, named) or (few and not _telling(case)):
             continue
+        aside = _aside(case) or (few and case.name not in TELLING)
         headline = case.name == HEADLINE
         usual = rows.aside if aside else rows.headline if headline else rows.others
         number = (rows.few_aside if aside else rows.few) if few else usual
@@ -98,6 +99,12 @@ def _offered(verifier: Verifier) -> Iterator[Case]:
 def _aside(case: Case) -> bool:
     assert case.loop is not None
     return case.loop.num_draft_tokens == 0 or case.loop.process > 0
+
+
+def _telling(case: Case) -> bool:
+    """Say whether a loop of few sequences is run on a case: for what it is, or for a parameter of its own."""
+    assert case.loop is not None
+    return _aside(case) or case.name in TELLING or bool(case.loop.mate) or bool(case.loop.sampling.set_names)
 
 
 def _fits(case: Case, verifier: Verifier, named: bool) -> bool:

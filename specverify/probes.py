@@ -20,10 +20,10 @@ from specverify.lumping import Law, Lumping, View, block_law, lump, lump_further
 from specverify.partition import Partition, identity, index, mass, ratio
 from specverify.reference import RULES, Rule, TreeRule
 from specverify.round_views import CELLS, RoundView, round_questions
-from specverify.trace import Trace
+from specverify.trace import ROUNDS, Trace
 from specverify.views import Question, block_question, draft_question, outcome_question, rule_questions
 
-__all__ = ["ROUNDS", "CaseProbes", "Probe", "case_probes"]
+__all__ = ["CaseProbes", "Probe", "case_probes"]
 
 Views: TypeAlias = dict[str, Any]
 """A trace through every lens, by name: each a View, or a RoundView."""
@@ -33,7 +33,6 @@ RULE_CELLS = 8
 MAX_BLOCK_CELLS = 128
 MAX_CELLS = 512  # cells of one probe; more are merged
 MAX_OUTCOME_SPACE = 2**20
-ROUNDS = 2  # reported rounds that are looked at: later ones repeat them, in fewer rows
 IMPOSSIBLE = 1e-9  # null probability lent to what cannot happen, so that one rounding accident convicts nobody
 
 
@@ -150,7 +149,7 @@ class CaseProbes:
         """
         views: Views = {"token": first_tokens(trace, self.case.vocab_size)}
         if trace.rounds is not None:
-            views["rounds"] = RoundView.of(self.case, trace, trace.rounds)
+            views["rounds"] = RoundView.of(self.case, trace, trace.rounds, self.tau)
         if self._outcomes is not None:
             views["rule"] = self._outcomes.view(trace)
         if self._blocks is not None:

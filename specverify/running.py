@@ -24,7 +24,7 @@ from specverify.hard import HardChecks, Violation
 from specverify.loop_handing import hand
 from specverify.lumping import View
 from specverify.probes import Probe, case_probes
-from specverify.reading import OutputFault
+from specverify.reading import OutputFault, refuse
 from specverify.sampling import CaseSampler
 from specverify.schedule import Planned
 from specverify.together import replies
@@ -91,6 +91,7 @@ class Counted:
         first_tokens: int64 [V], counts of the first token.
         tally: Acceptance by position.
         rows: Rows that were counted.
+        reported: Rows of these whose rounds were reported.
         calls: Calls that were made.
         seconds: Time that they took.
         violations: Impossible events.
@@ -103,6 +104,7 @@ class Counted:
     first_tokens: IntArray
     tally: Tally
     rows: int = 0
+    reported: int = 0
     calls: int = 0
     seconds: float = 0.0
     violations: list[Violation] = field(default_factory=list)
@@ -128,6 +130,7 @@ class Counted:
         self.first_tokens += other.first_tokens
         self.tally.add(other.tally)
         self.rows += other.rows
+        self.reported += other.reported
         self.calls += other.calls
         self.seconds += other.seconds
         self.violations += other.violations
@@ -217,6 +220,10 @@ class CaseRun:
                         rounds.append(reply.rounds)
                     found.warnings.update(dict.fromkeys(reply.warnings))
                 found.calls = len(bounds)
+                if rounds and len(rounds) < len(bounds):
+                    refuse(
+                        f"{len(rounds)} of {len(bounds)} calls reported rounds, expected all or none; report all rounds"
+                    )
         except (OutputFault, SamplerRaised) as error:
             found.fault = Violation("SV-STR-001", self.name, 1, str(error))
             return None
@@ -252,6 +259,7 @@ class CaseRun:
         if self._suspects(trace, outcomes):
             found.violations += self._hard.find(trace)
         found.rows += len(trace)
+        found.reported += 0 if trace.rounds is None else len(trace)
 
     def _suspects(self, trace: Trace, outcomes: View) -> bool:
         if self.case.contextual:  # then nothing is lumped

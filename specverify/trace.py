@@ -13,7 +13,9 @@ import numpy as np
 
 from specverify.arrays import BoolArray, FloatArray, IntArray
 
-__all__ = ["Rounds", "Trace"]
+__all__ = ["ROUNDS", "Rounds", "Trace"]
+
+ROUNDS = 4  # reported rounds that are looked at: what comes later comes in few rows
 
 
 @dataclass(frozen=True)
