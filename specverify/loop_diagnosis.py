@@ -74,12 +74,15 @@ def _proposals(judgement: Judgement) -> list[Candidate]:
     where = ", ".join(
         dict.fromkeys(r.run.name for r in judgement.of("SV-PRP-001") if r.probe.key in judgement.rejected)
     )
-    text = (
-        f"the drafted tokens do not follow the q that the loop reports for them (cases {where}): the verification is "
-        f"given a law that the draft was not drawn from, so that its output is not the target's. Report the law after "
-        f"all filters, in the ids and rows of the draft"
-    )
-    return [Candidate(None, 1.0, None, f"{text}.")]
+    text = f"the drafted tokens do not follow the q that the loop reports for them (cases {where}). {_so(judgement)}"
+    advice = "Report the law after all filters, in the ids and rows of the draft"
+    return [Candidate(None, 1.0, None, f"{text}. {advice}.")]
+
+
+def _so(judgement: Judgement) -> str:
+    if judgement.lossless is False:
+        return "If the verification uses this q, that is why the output does not follow the target"
+    return "The output was not shown to be wrong: the loop may verify by another q than it reports"
 
 
 def _beyond_laws(judgement: Judgement) -> list[Candidate]:

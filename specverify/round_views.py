@@ -15,6 +15,7 @@ import numpy as np
 
 from specverify.arrays import BoolArray, FloatArray, IntArray
 from specverify.cases import Case
+from specverify.declaring import LOOP_RULES
 from specverify.trace import Rounds, Trace
 
 __all__ = ["CELLS", "RoundQuestion", "RoundView", "round_questions"]
@@ -160,7 +161,7 @@ def round_questions(rounds: int, num_draft_tokens: int, rule: str | None) -> Ite
     for number in range(rounds):
         for position in range(num_draft_tokens):
             yield RoundQuestion("SV-PRP-001", number, position)
-        if rule in ("token", "match"):
+        if rule in LOOP_RULES:
             for position in range(num_draft_tokens):
                 yield RoundQuestion("SV-RND-001", number, position, rule)
             for position in range(num_draft_tokens + 1):

@@ -45,6 +45,7 @@ class Tally:
         overlap: float64 [G], sum over the tested rows of sum_x min(p, q), the acceptance due under the token rule.
         emitted: Tokens that the sampler itself emitted.
         stopped: Rows in which a draft was rejected.
+        rounds: Rows of which a loop reported its rounds.
     """
 
     tested: IntArray
@@ -52,6 +53,7 @@ class Tally:
     overlap: np.ndarray[tuple[int], np.dtype[np.float64]]
     emitted: int = 0
     stopped: int = 0
+    rounds: int = 0
 
     def add(self, other: Tally) -> None:
         """Add what was seen elsewhere."""
@@ -60,6 +62,7 @@ class Tally:
         self.overlap += other.overlap
         self.emitted += other.emitted
         self.stopped += other.stopped
+        self.rounds += other.rounds
 
 
 @dataclass(frozen=True)
@@ -246,6 +249,7 @@ class CaseRun:
             self._tally(outcomes, found.tally)
         else:  # which of the tokens were drafted is not known
             found.tally.emitted += trace.completed.size
+            found.tally.rounds += 0 if trace.rounds is None else len(trace)
         if self._suspects(trace, outcomes):
             found.violations += self._hard.find(trace)
         found.rows += len(trace)
