@@ -12,11 +12,11 @@ import traceback
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from specverify import reading
 from specverify.arrays import IntArray
 from specverify.contract import Verifier
 from specverify.declaring import RANDOMNESS
@@ -44,6 +44,7 @@ __all__ = [
     "watched",
 ]
 
+KIT = Path(__file__).parent
 MAX_FRAMES = 6
 SHOWN_ROWS = 3
 LONGEST_MESSAGE = 2000
@@ -279,15 +280,17 @@ def _generators() -> dict[str, object]:
 
 
 def described(handed: AnyHanded, draft_tokens: IntArray, seed: int) -> str:
-    """Name the input of a call in one line: case, seed and first rows."""
+    """Name the input of a call in one line: case, seed and first rows, or what a loop was asked for."""
+    if isinstance(handed, HandedLoop):
+        return handed.described(len(draft_tokens), seed)
     rows = f"{len(draft_tokens)} row(s), draft_tokens {clip(str(draft_tokens[:SHOWN_ROWS].tolist()), LONGEST_FRAME)}"
     more = " and so on" if len(draft_tokens) > SHOWN_ROWS else ""
     return f"with case {handed.case.name!r}, seed {seed}, {rows}{more}"
 
 
 def _report(error: BaseException, handed: AnyHanded, draft_tokens: IntArray, seed: int) -> str:
-    own = (__file__, reading.__file__)
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in own]
+    tree = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in tree if Path(frame.filename).parent != KIT]  # samplers of the kit are in its folders
     if len(frames) > MAX_FRAMES:
         frames = frames[:1] + frames[1 - MAX_FRAMES :]
     said = printable("".join(traceback.format_exception_only(error)), lines=True).rstrip("\n")

@@ -20,9 +20,11 @@ from specverify.wording import brief
 
 __all__ = [
     "GENERATOR_PARAMETERS",
+    "LOOP_RULES",
     "MODELS",
     "PARAMETERS",
     "RANDOMNESS",
+    "GeneratorName",
     "array_names",
     "asks_as_generator",
     "check_options",
@@ -50,9 +52,6 @@ RANDOMNESS = ("seed", "seeds", "generator", "uniforms")
 MODELS = ("draft_model", "target_model")
 """Parameters of a verifier that drafts by itself: the laws of next tokens, as functions."""
 
-LOOP_RULES = ("token", "match")
-"""What the rounds of a loop can be held to."""
-
 PARAMETERS = tuple(dict.fromkeys((*ARRAYS, *RANDOMNESS, *MODELS)))
 """Every parameter name that a verifier may ask for."""
 
@@ -74,7 +73,16 @@ GENERATOR_PARAMETERS = (
 
 FRAMEWORKS = ("numpy", "torch")
 
+LOOP_RULES = ("token", "match")
+"""Rules that the rounds of a generator can be held to: its reported q and the exact p of each position are enough."""
+
 _UNFINISHED = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+
+
+class GeneratorName(str):
+    """The name of a generator, which messages call so."""
+
+    __slots__ = ()
 
 
 def function_name(function: object) -> str:
@@ -212,7 +220,8 @@ def check_options(
 
 
 def _broken(label: object, message: str) -> ContractError:
-    return ContractError(f"verifier {brief(label)}: {message}")
+    kind = "generator" if isinstance(label, GeneratorName) else "verifier"
+    return ContractError(f"{kind} {brief(label)}: {message}")
 
 
 def _signature(label: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -283,13 +292,24 @@ def _check_tree(label: str, asks: frozenset[str]) -> None:
 def _check_rule(label: str, rule: str, asks: frozenset[str]) -> None:
     from specverify.reference import RULES, TREE_RULES  # loaded only for those who claim a rule
 
-    loop = "prompt" in asks
-    _check_choice(label, "rule", rule, LOOP_RULES if loop else tuple(TREE_RULES if "parents" in asks else RULES))
+    if isinstance(label, GeneratorName):
+        _check_loop_rule(label, rule)
+        return
+    _check_choice(label, "rule", rule, tuple(TREE_RULES if "parents" in asks else RULES))
     if rule in ("rrs", "traversal") and asks.isdisjoint({"draft_probs", "draft_logits"}):
         raise _broken(
             label,
             f"expected rule {rule!r} to come with draft_probs or draft_logits, got neither; ask for one, or declare "
             f"'target_only', which is that rule where nodes are scored as certain",
+        )
+
+
+def _check_loop_rule(label: str, rule: object) -> None:
+    if rule not in LOOP_RULES:
+        raise _broken(
+            label,
+            f"expected rule to be {' or '.join(LOOP_RULES)}, which reported rounds can be held to, got {brief(rule)}"
+            f"{did_you_mean(str(rule), LOOP_RULES)}; leave it out where the rounds follow another rule",
         )
 
 

@@ -75,21 +75,15 @@ def _proposals(judgement: Judgement) -> list[Candidate]:
     where = ", ".join(
         dict.fromkeys(r.run.name for r in judgement.of("SV-PRP-001") if r.probe.key in judgement.rejected)
     )
-    text = (
-        f"the drafted tokens do not follow the q that the loop reports for them (cases {where}){_effect(judgement)}. "
-        f"Report the law after all filters, in the ids and rows of the draft"
-    )
-    return [Candidate(None, 1.0, None, f"{text}.")]
+    text = f"the drafted tokens do not follow the q that the loop reports for them (cases {where}). {_so(judgement)}"
+    advice = "Report the law after all filters, in the ids and rows of the draft"
+    return [Candidate(None, 1.0, None, f"{text}. {advice}.")]
 
 
-def _effect(judgement: Judgement) -> str:
-    """Say what a wrong q came to."""
-    if any(map(judgement.fails, OUTPUT)):
-        return ": the verification is given a law that no draft was drawn from, so that its output is not the target's"
-    return (
-        ". The output was not found to be wrong: either the verification is given another q than is reported, or the "
-        "error is too small for these samples"
-    )
+def _so(judgement: Judgement) -> str:
+    if judgement.lossless is False:
+        return "If the verification uses this q, that is why the output does not follow the target"
+    return "The output was not shown to be wrong: the loop may verify by another q than it reports"
 
 
 def _beyond_laws(judgement: Judgement) -> list[Candidate]:

@@ -22,11 +22,12 @@ from specverify.processing import Grammar, Sampling
 from specverify.randomness import make_generator, row_seeds
 from specverify.reading import on_host
 from specverify.rounding import rounded
-from specverify.wording import brief
+from specverify.wording import brief, clip
 
 __all__ = ["AnyHanded", "HandedLoop", "hand"]
 
 MODELS = ("target_model", "draft_model")
+LONGEST = 200
 SAMPLING = tuple(Sampling.__dataclass_fields__)
 
 
@@ -140,14 +141,7 @@ class HandedLoop:
             if seeds is not None:
                 own[:: len(prompts) // len(draft_tokens)] = seeds
             integers["seeds"] = own
-        plain: dict[str, Any] = {
-            "num_draft_tokens": loop.num_draft_tokens,
-            "max_new_tokens": loop.max_new_tokens,
-            "eos_token_id": loop.target.eos_token_id,
-            "seed": seed,
-            **{name: loop.sampling.argument(name, loop.vocab_size) for name in SAMPLING},
-        }
-        arguments = {name: value for name, value in plain.items() if name in asks} | self._models
+        arguments = self._plain(seed) | self._models
         if "logit_bias" in arguments:
             arguments["logit_bias"] = self._placed(arguments["logit_bias"])
         if "allowed_tokens" in arguments and self.verifier.framework == "torch":
@@ -156,6 +150,30 @@ class HandedLoop:
             arguments["generator"] = make_generator(seed, self.verifier.framework, self.verifier.device)
         arguments |= {name: self._placed(array.copy()) for name, array in integers.items() if name in asks}
         return Batch(arguments, {**integers, "draft_tokens": draft_tokens}, None, None)
+
+    def _plain(self, seed: int) -> dict[str, Any]:
+        """Give the numbers and sampling parameters that are asked for."""
+        loop = self.loop
+        plain: dict[str, Any] = {
+            "num_draft_tokens": loop.num_draft_tokens,
+            "max_new_tokens": loop.max_new_tokens,
+            "eos_token_id": loop.target.eos_token_id,
+            "seed": seed,
+            **{name: loop.sampling.argument(name, loop.vocab_size) for name in SAMPLING},
+        }
+        return {name: value for name, value in plain.items() if name in self.verifier.asks}
+
+    def described(self, rows: int, seed: int) -> str:
+        """Say in one line what a call of so many rows asks for: the prompt, the numbers, and every parameter set."""
+        loop, asks = self.loop, self.verifier.asks
+        unset = set(SAMPLING) - loop.sampling.set_names
+        given = {name: value for name, value in self._plain(seed).items() if name not in unset}
+        given |= {name: getattr(loop.sampling, name) for name in given.keys() & {"logit_bias", "allowed_tokens"}}
+        beside = f" beside {list(loop.mate)}" if loop.mate else ""
+        values = {"prompt": f"{list(loop.prompt)}{beside}", **given, "seed": seed}
+        told = [f"{name} {clip(str(value), LONGEST)}" for name, value in values.items()]
+        told += [f"{', '.join(sorted(unset & asks))} not set"] * bool(unset & asks)
+        return f"with case {self.case.name!r}, {rows} row(s), {', '.join(told)}"
 
     def changed(self, batch: Batch) -> list[str]:
         """Name the arguments that the generator changed."""

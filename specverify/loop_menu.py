@@ -19,7 +19,7 @@ from specverify.cases import Case
 from specverify.loops import Loop, MarkovModel
 from specverify.processing import Grammar, Sampling
 
-__all__ = ["base_loop", "flat_loop", "loop_menu"]
+__all__ = ["PROCESSES", "base_loop", "flat_loop", "loop_menu"]
 
 ORDER = 2
 PROMPT = (1, 0, 2)

@@ -46,6 +46,8 @@ def read_generated(result: object, rows: int, loop: Loop) -> tuple[IntArray, Rou
         >>> read_generated([[0, 1, 2, 0]], 1, base_loop())
         (array([[0, 1, 2, 0]]), None)
     """
+    if _is_pair(result):
+        refuse("got a tuple of tokens and rounds, expected specverify.Generation(tokens, rounds); return that")
     given = result if isinstance(result, Generation) else Generation(result)
     if not isinstance(given.rounds, list | tuple):
         refuse(
@@ -68,6 +70,14 @@ def with_host_arrays(result: object) -> object:
         for one in result.rounds
     ]
     return Generation(on_host(result.tokens), rounds)
+
+
+def _is_pair(result: object) -> bool:
+    """Say whether a result is a batch of tokens with something beside it, and not two rows."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        return False
+    first = result[0]
+    return getattr(first, "ndim", 0) == 2 or (isinstance(first, list) and any(isinstance(row, list) for row in first))
 
 
 def _tokens(value: object, name: str, rows: int, width: int, vocab_size: int) -> IntArray:

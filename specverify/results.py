@@ -23,7 +23,9 @@ from specverify.evidence import Fit, pearson
 from specverify.findings import Finding
 from specverify.judging import COMBINED, Judgement, ProbeResult
 from specverify.lengths import acceptance
+from specverify.loop_menu import PROCESSES
 from specverify.options import MISS, Options
+from specverify.plan import Plan
 from specverify.probes import Probe
 from specverify.reports import SCHEMA_VERSION, Report
 from specverify.suite import Run
@@ -302,7 +304,15 @@ def _timing(run: Run) -> dict[str, Any]:
 def _warnings(judgement: Judgement) -> list[str]:
     doubts = judgement.doubts if judgement.verdict == "inconclusive" else []
     seen = (text for run in judgement.run.runs for text in run.seen.warnings)
-    return [*doubts, *judgement.run.warnings, *dict.fromkeys(seen)]
+    return [*doubts, *judgement.run.warnings, *dict.fromkeys(seen), *_left_out(judgement.plan)]
+
+
+def _left_out(plan: Plan) -> list[str]:
+    """Say which cases of a loop were not run for want of a name to load it by."""
+    if not plan.verifier.loops or plan.given or not plan.runs or plan.options.target is not None:
+        return []
+    text = f"the {PROCESSES} cases in fresh processes were not run, where a loop is loaded by name"
+    return [f"{text}; give its name, such as 'my_file.py:my_loop', in place of the function"]
 
 
 def _finite(value: float) -> float | None:

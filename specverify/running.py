@@ -47,6 +47,7 @@ class Tally:
         overlap: float64 [G], sum over the tested rows of sum_x min(p, q), the acceptance due under the token rule.
         emitted: Tokens that the sampler itself emitted.
         stopped: Rows in which a draft was rejected.
+        rounds: Rows of which a loop reported its rounds.
     """
 
     tested: IntArray
@@ -54,6 +55,7 @@ class Tally:
     overlap: np.ndarray[tuple[int], np.dtype[np.float64]]
     emitted: int = 0
     stopped: int = 0
+    rounds: int = 0
 
     def add(self, other: Tally) -> None:
         """Add what was seen elsewhere."""
@@ -62,6 +64,7 @@ class Tally:
         self.overlap += other.overlap
         self.emitted += other.emitted
         self.stopped += other.stopped
+        self.rounds += other.rounds
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,6 @@ class Counted:
         first_tokens: int64 [V], counts of the first token.
         tally: Acceptance by position.
         rows: Rows that were counted.
-        reported: Rows of these whose rounds were reported.
         calls: Calls that were made.
         seconds: Time that they took.
         violations: Impossible events.
@@ -104,7 +106,6 @@ class Counted:
     first_tokens: IntArray
     tally: Tally
     rows: int = 0
-    reported: int = 0
     calls: int = 0
     seconds: float = 0.0
     violations: list[Violation] = field(default_factory=list)
@@ -130,7 +131,6 @@ class Counted:
         self.first_tokens += other.first_tokens
         self.tally.add(other.tally)
         self.rows += other.rows
-        self.reported += other.reported
         self.calls += other.calls
         self.seconds += other.seconds
         self.violations += other.violations
@@ -256,10 +256,10 @@ class CaseRun:
             self._tally(outcomes, found.tally)
         else:  # which of the tokens were drafted is not known
             found.tally.emitted += trace.completed.size
+            found.tally.rounds += 0 if trace.rounds is None else len(trace)
         if self._suspects(trace, outcomes):
             found.violations += self._hard.find(trace)
         found.rows += len(trace)
-        found.reported += 0 if trace.rounds is None else len(trace)
 
     def _suspects(self, trace: Trace, outcomes: View) -> bool:
         if self.case.contextual:  # then nothing is lumped
