@@ -68,6 +68,7 @@ BUILT_IN = {
         "Hugging Face transformers, generate with a draft model of another vocabulary (extra: transformers)",
     ),
     "mlx-lm": ("specverify.adapters.mlx_lm:speculative", "mlx-lm, speculative_generate_step (mlx and mlx-lm)"),
+    "llama-cpp": ("specverify.adapters.llama_cpp:drafting", "llama-cpp-python, generate with a draft model (and gguf)"),
 }
 """Name to where it is written and what it is. These names come before entry points of the same name."""
 
@@ -82,10 +83,11 @@ NEEDS = {
     "transformers-prompt-lookup": ("torch", "transformers"),
     "transformers-universal": ("torch", "transformers"),
     "mlx-lm": ("mlx", "mlx_lm"),
+    "llama-cpp": ("llama_cpp", "gguf"),
 }
 """The packages that a built-in needs; the extra is named in its description."""
 
-INSTALLED_AS = {"mlx": "'mlx[cpu]'", "mlx_lm": "mlx-lm"}
+INSTALLED_AS = {"mlx": "'mlx[cpu]'", "mlx_lm": "mlx-lm", "llama_cpp": "llama-cpp-python"}
 """What to install for a package that is not installed by its own name."""
 
 
