@@ -69,6 +69,10 @@ BUILT_IN = {
     ),
     "mlx-lm": ("specverify.adapters.mlx_lm:speculative", "mlx-lm, speculative_generate_step (mlx and mlx-lm)"),
     "llama-cpp": ("specverify.adapters.llama_cpp:drafting", "llama-cpp-python, generate with a draft model (and gguf)"),
+    "llama-cpp-processors": (
+        "specverify.adapters.llama_processors:processors",
+        "llama-cpp-python, generate with a draft model and a logits processor (and gguf)",
+    ),
 }
 """Name to where it is written and what it is. These names come before entry points of the same name."""
 
@@ -84,6 +88,7 @@ NEEDS = {
     "transformers-universal": ("torch", "transformers"),
     "mlx-lm": ("mlx", "mlx_lm"),
     "llama-cpp": ("llama_cpp", "gguf"),
+    "llama-cpp-processors": ("llama_cpp", "gguf"),
 }
 """The packages that a built-in needs; the extra is named in its description."""
 

@@ -18,13 +18,14 @@ LEVEL = 1e-9
 NONE = np.zeros((1, 0), dtype=np.int64)
 
 
-def test_without_the_packages_the_name_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["llama-cpp", "llama-cpp-processors"])
+def test_without_the_packages_the_name_says_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The packages are named as they are imported, and the command as they are installed."""
     monkeypatch.setattr(registry, "find_spec", lambda _: None)
     with pytest.raises(SamplerLoadError) as told:
-        registry.load("llama-cpp")
+        registry.load(name)
     command = "pip install llama-cpp-python gguf"
-    assert str(told.value) == f"llama-cpp needs llama_cpp and gguf, not installed here: {command}"
+    assert str(told.value) == f"{name} needs llama_cpp and gguf, not installed here: {command}"
 
 
 @pytest.mark.skipif(INSTALLED, reason="llama-cpp-python and gguf are installed")
@@ -77,3 +78,44 @@ def test_the_first_token_follows_the_target_and_rounds_add_up(drafts: int) -> No
         assert len(one.tokens[0]) == 4
         assert not drafts or 4 <= sum(step.num_accepted[0] + 1 for step in one.rounds) <= 4 + drafts
     assert called(7).tokens == called(7).tokens
+
+
+class Told:
+    """The target of a processor, which notes what it is told, and may be told the tokens up to the place alone."""
+
+    def __init__(self, cut: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        import llama_cpp
+
+        self.loop, self.vocab_size, self.place, self.longest = base_loop(), 3, 0, 0
+        self._cut, self._sample = cut, llama_cpp.Llama.sample
+        monkeypatch.setattr(llama_cpp.Llama, "sample", lambda model, **options: self._noting(model, options))
+
+    def _noting(self, model: Any, options: dict[str, Any]) -> Any:
+        self.place = options["idx"] + 1
+        return self._sample(model, **options)
+
+    def __call__(self, before: Any) -> Any:
+        """Give log-probabilities after what is told."""
+        self.longest = max(self.longest, before.shape[1] - self.place)
+        return self.loop.target(before[:, : self.place] if self._cut else before).astype(np.float32)
+
+
+def made_with(told: Told, drafts: int) -> Any:
+    """Call the adapter with a processor many times: the law of two new tokens, counted."""
+    given = {"target_model": told, "draft_model": told.loop.draft, "prompt": np.array([told.loop.prompt])}
+    given |= {"num_draft_tokens": drafts, "max_new_tokens": 2, "temperature": 1.0, "top_k": 0, "eos_token_id": None}
+    function = registry.load("llama-cpp-processors").function
+    tokens = np.array([function(**given, seed=seed)[0] for seed in range(1500)])
+    return np.bincount(tokens @ [3, 1], minlength=9)
+
+
+@needs_llama
+@pytest.mark.parametrize(("drafts", "cut"), [(0, False), (2, True), (2, False)])
+def test_a_processor_is_told_drafts_that_come_later(drafts: int, cut: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without drafts the law is right, and with them where only the tokens up to the place are told; else it is not."""
+    told = Told(cut, monkeypatch)
+    seen = made_with(told, drafts)
+    first = told.loop.target_laws(NONE)[0]
+    second = told.loop.target_laws(np.arange(3)[:, None])
+    fits = gof(seen, (first[:, None] * second).ravel()).p_value > LEVEL
+    assert (fits, told.longest) == ((True, 0) if drafts == 0 else (cut, 2))

@@ -13,7 +13,7 @@ import mlx.core as mx
 from mlx_lm.generate import speculative_generate_step
 from mlx_lm.sample_utils import make_sampler
 
-from specverify.adapters.mlx_models import TableModel, rounds_of
+from specverify.adapters.mlx_models import TableModel, begun_before, rounds_of
 from specverify.generating import Generation, generator
 from specverify.processing import Sampling
 
@@ -52,14 +52,4 @@ def speculative(
     tokens, drafted = [token for token, _ in made], [drafted for _, drafted in made]
     rounds = list(rounds_of(target, draft, drafted, Sampling(temperature=temperature, top_k=top_k)))
     end = tokens.index(eos_token_id) + 1 if eos_token_id in tokens else max_new_tokens
-    return Generation([tokens[:end] + [-1] * (max_new_tokens - end)], _until(end, rounds))
-
-
-def _until(end: int, rounds: list[Any]) -> list[Any]:
-    """Drop the rounds that begin after so many tokens."""
-    kept = 0
-    for step in rounds:
-        if end <= 0:
-            break
-        kept, end = kept + 1, end - step.num_accepted[0] - 1
-    return rounds[:kept]
+    return Generation([tokens[:end] + [-1] * (max_new_tokens - end)], begun_before(end, rounds))

@@ -14,7 +14,7 @@ import numpy as np
 from specverify.generating import Round
 from specverify.processing import Sampling
 
-__all__ = ["TableModel", "rounds_of"]
+__all__ = ["TableModel", "begun_before", "rounds_of"]
 
 
 class TableModel:
@@ -65,3 +65,13 @@ def _run(taken: Iterator[bool]) -> int:
     while next(taken, False):
         count += 1
     return count
+
+
+def begun_before(end: int, rounds: Sequence[Round]) -> list[Round]:
+    """Drop the rounds that begin after so many tokens: those after an end of sequence."""
+    kept = 0
+    for step in rounds:
+        if end <= 0:
+            break
+        kept, end = kept + 1, end - step.num_accepted[0] - 1
+    return list(rounds[:kept])
