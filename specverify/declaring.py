@@ -60,6 +60,7 @@ SAMPLING = tuple(field.name for field in fields(Sampling))
 GENERATOR_PARAMETERS = (
     *MODELS,
     *(f"{model}_transformers" for model in MODELS),
+    "target_model_gguf",
     "prompt",
     "num_draft_tokens",
     "max_new_tokens",
@@ -132,7 +133,7 @@ def generator_parameters_asked(label: str, function: Callable[..., Any]) -> froz
         ['max_new_tokens', 'prompt', 'target_model']
     """
     asks = _asked(label, function, GENERATOR_PARAMETERS)
-    models = {"target_model", "target_model_transformers"}
+    models = {"target_model", "target_model_transformers", "target_model_gguf"}
     if not asks >= {"prompt", "max_new_tokens"} or asks.isdisjoint(models):
         raise _broken(
             label,

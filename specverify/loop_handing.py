@@ -16,6 +16,7 @@ from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.errors import SamplerLoadError, SpecverifyError
 from specverify.handing import Batch, Handed
+from specverify.loop_files import gguf_models
 from specverify.loops import LanguageModel
 from specverify.placing import Placed, require_device
 from specverify.processing import Grammar, Sampling
@@ -120,7 +121,7 @@ class HandedLoop:
             target, draft = (_Rounded(model, verifier.dtype) for model in (case.loop.target, case.loop.draft))
             self.loop = replace(case.loop, target=target, draft=draft)
             self.case = Case.from_loop(case.name, self.loop, case.description)
-        self._models = self._functions() | self._transformers()
+        self._models = self._functions() | self._transformers() | self._files()
 
     def batch(
         self,
@@ -197,6 +198,11 @@ class HandedLoop:
                 f"installed here: pip install 'specverify[transformers]'"
             ) from None
         return {name: as_transformers(self._model(model, given=True)) for name, model in asked.items()}
+
+    def _files(self) -> dict[str, Any]:
+        if "target_model_gguf" not in self.verifier.asks:
+            return {}
+        return {"target_model_gguf": gguf_models().as_gguf(self._model("target_model", given=True))}
 
     def _model(self, name: str, *, given: bool = False) -> LanguageModel:
         loop = self.given.loop if given else self.loop

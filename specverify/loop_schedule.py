@@ -14,13 +14,15 @@ from typing import NamedTuple
 
 from specverify.cases import Case
 from specverify.contract import Verifier
+from specverify.loop_files import gguf_models
 from specverify.loop_menu import loop_menu
 from specverify.schedule import FEW_BATCH, Planned, given_cases
 
 __all__ = ["loop_schedule"]
 
-TELLING = ("loop", "loop-temperature-top-k", "loop-end", "loop-llama", "loop-llama-temperature")
-HEADLINE = "loop"
+GGUF = ("loop-gguf", "loop-gguf-temperature")
+TELLING = ("loop", "loop-temperature-top-k", "loop-end", "loop-llama", "loop-llama-temperature", *GGUF)
+HEADLINES = ("loop", "loop-gguf")
 MAX_BATCH = 2048
 
 
@@ -78,8 +80,8 @@ def loop_schedule(
     for case in _offered(verifier):
         if not _fits(case, verifier, named) or (few and not _telling(case)):
             continue
-        aside = _aside(case) or (few and case.name not in TELLING)
-        headline = case.name == HEADLINE
+        headline = case.name in HEADLINES
+        aside = _aside(case) or (few and not headline and case.name not in TELLING)
         usual = rows.aside if aside else rows.headline if headline else rows.others
         number = (rows.few_aside if aside else rows.few) if few else usual
         size_class = "aside" if aside else "tiny"
@@ -88,6 +90,9 @@ def loop_schedule(
 
 
 def _offered(verifier: Verifier) -> Iterator[Case]:
+    if "target_model_gguf" in verifier.asks:  # no table is such a file
+        yield from gguf_models().gguf_cases()
+        return
     yield from loop_menu()
     asks_models = any(name.endswith("_transformers") for name in verifier.asks)
     if asks_models and find_spec("torch") and find_spec("transformers"):
