@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 from specverify.cases import Case
 from specverify.contract import Verifier
-from specverify.loop_menu import loop_menu
+from specverify.loop_menu import PLAIN_CASE, loop_menu
 from specverify.schedule import FEW_BATCH, Planned, given_cases
 
 __all__ = ["loop_schedule"]
 
-TELLING = ("loop", "loop-temperature-top-k", "loop-end", "loop-llama", "loop-llama-temperature")
-HEADLINE = "loop"
+TELLING = (PLAIN_CASE, "loop-temperature-top-k", "loop-end", "loop-llama", "loop-llama-temperature")
 MAX_BATCH = 2048
 
 
@@ -78,7 +77,7 @@ def loop_schedule(
         aside = _aside(case)
         if not _fits(case, verifier, named) or (few and not aside and case.name not in TELLING):
             continue
-        headline = case.name == HEADLINE
+        headline = case.name == PLAIN_CASE
         usual = rows.aside if aside else rows.headline if headline else rows.others
         number = (rows.few_aside if aside else rows.few) if few else usual
         size_class = "aside" if aside else "tiny"
