@@ -15,14 +15,14 @@ from typing import NamedTuple
 from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.loop_files import gguf_models
-from specverify.loop_menu import loop_menu
+from specverify.loop_menu import PLAIN_CASE, loop_menu
 from specverify.schedule import FEW_BATCH, Planned, given_cases
 
 __all__ = ["loop_schedule"]
 
 GGUF = ("loop-gguf", "loop-gguf-temperature")
-TELLING = ("loop", "loop-temperature-top-k", "loop-end", "loop-llama", "loop-llama-temperature", *GGUF)
-HEADLINES = ("loop", "loop-gguf")
+TELLING = (PLAIN_CASE, "loop-temperature-top-k", "loop-end", "loop-llama", "loop-llama-temperature", *GGUF)
+HEADLINES = (PLAIN_CASE, "loop-gguf")
 MAX_BATCH = 2048
 
 

@@ -8,6 +8,7 @@ import platform
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,8 +28,9 @@ from specverify.loop_menu import PROCESSES
 from specverify.options import MISS, Options
 from specverify.plan import Plan
 from specverify.probes import Probe
+from specverify.progress import NAMING
 from specverify.reports import SCHEMA_VERSION, Report
-from specverify.suite import Run
+from specverify.suite import Progress, Run
 from specverify.tolerance import allowance
 
 __all__ = ["report"]
@@ -39,16 +41,19 @@ MANY = 100  # expected events that are written out
 PACKAGES = ("numpy", "scipy", "torch", "transformers")
 
 
-def report(run: Run) -> Report:
+def report(run: Run, progress: Callable[[Progress], None] | None = None) -> Report:
     """Write down what a run found.
 
     Args:
         run: A run that was executed.
+        progress: Told when a fault begins to be named.
 
     Returns:
         The report.
     """
     judgement = Judgement(run)
+    if judgement.verdict == "nonconformant":
+        run.tell(progress, NAMING)
     checks = [_check(judgement, check) for check in CATALOGUE]
     summary = _summary(checks)
     verifier = judgement.plan.verifier
