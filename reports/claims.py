@@ -91,11 +91,12 @@ def _shown_output(document: Document) -> str:
 
 
 def _nonconformant(document: Document) -> tuple[str, str]:
-    """What is wrong, first what explains the rest: the form, the output, the rule, the list of known failures."""
+    """What is wrong, the output, the form, the rule, the list of known failures."""
     failed = failures(document["checks"])
     broken = [check for check in failed if check["scope"] == "contract"]
     if broken:
-        return "", f"It breaks the contract of a sampler: {broken[0]['title']} ({broken[0]['id']} below)."
+        also = "Its output does not follow the target, and it" if document["lossless"] is False else "It"
+        return "", f"{also} breaks the contract of a sampler: {broken[0]['title']} ({broken[0]['id']} below)."
     if failed and not any(check["message"] for check in failed):
         return "", "An entry among the known failures is no longer true."
     if document["lossless"] is False:

@@ -12,26 +12,39 @@ import traceback
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
-from specverify import reading
 from specverify.arrays import IntArray
 from specverify.contract import Verifier
 from specverify.declaring import RANDOMNESS
 from specverify.errors import SpecverifyError
-from specverify.handing import Batch
+from specverify.handing import Batch, Handed
 from specverify.loop_handing import AnyHanded, HandedLoop
-from specverify.loop_reading import read_generated
+from specverify.loop_reading import read_generated, with_host_arrays
 from specverify.loops import Loop
 from specverify.randomness import global_randomness, seed_globals
 from specverify.reading import OutputFault, on_host, read, read_drafted, read_tree
 from specverify.trace import Rounds
 from specverify.wording import clip, printable
 
-__all__ = ["GLOBAL", "Caller", "Reply", "SamplerRaised", "call", "described", "here", "raw_call"]
+__all__ = [
+    "GLOBAL",
+    "Caller",
+    "Reply",
+    "SamplerRaised",
+    "call",
+    "described",
+    "here",
+    "invoke",
+    "raw_call",
+    "read_reply",
+    "watched",
+]
 
+KIT = Path(__file__).parent
 MAX_FRAMES = 6
 SHOWN_ROWS = 3
 LONGEST_MESSAGE = 2000
@@ -137,6 +150,18 @@ def call(
     result, warnings = raw_call(verifier, handed, batch, seed, watch=watch)
     if isinstance(handed, HandedLoop):
         return _generated(handed.loop, len(batch.integers["prompt"]), result, warnings)
+    return read_reply(verifier, handed, result, draft_tokens, num_draft_tokens, warnings)
+
+
+def read_reply(
+    verifier: Verifier,
+    handed: Handed,
+    result: object,
+    draft_tokens: IntArray,
+    num_draft_tokens: IntArray,
+    warnings: tuple[str, ...],
+) -> Reply:
+    """Read what a verifier returned from a call on a batch, by the form that it has to have."""
     size = handed.case.vocab_size
     drafts = None
     with np.errstate():  # a foreign array type may run code of its own when it is read
@@ -177,20 +202,49 @@ def raw_call(
     Raises:
         SamplerRaised: The verifier raised.
     """
-    threads = _torch_threads()
+    with watched(verifier, handed, batch, seed, states=watch) as warnings:
+        result = invoke(verifier, handed, batch.arguments, batch.integers["draft_tokens"], seed)
+    return result, tuple(warnings)
+
+
+@contextmanager
+def watched(
+    verifier: Verifier, handed: AnyHanded, batch: Batch, seed: int, *, states: bool = False
+) -> Iterator[list[str]]:
+    """Keep calls of a verifier from changing what is not theirs, and give the list of what they changed, at the end.
+
+    Args:
+        verifier: What is called.
+        handed: What the batch was built by.
+        batch: What is passed to the calls.
+        seed: What the global generators are seeded with for a verifier that asks for no randomness.
+        states: Whether to look at the global generators too.
+    """
+    threads, warnings = _torch_threads(), list[str]()
     unseeded = verifier.asks.isdisjoint(RANDOMNESS)
-    before = _generators() if watch and not unseeded else {}
+    before = _generators() if states and not unseeded else {}
     guard: AbstractContextManager[None] = global_randomness() if unseeded else nullcontext()
     with guard, np.errstate():
         if unseeded:
             seed_globals(seed)
-        try:
-            result = on_host(verifier.function(**batch.arguments))
-        except (KeyboardInterrupt, OutputFault):
-            raise
-        except BaseException as error:
-            raise SamplerRaised(_report(error, handed, batch.integers["draft_tokens"], seed)) from error
-    return result, tuple(_side_effects(verifier, handed, batch, threads, before))
+        yield warnings
+    warnings.extend(_side_effects(verifier, handed, batch, threads, before))
+
+
+def invoke(
+    verifier: Verifier, handed: AnyHanded, arguments: dict[str, Any], draft_tokens: IntArray, seed: int
+) -> object:
+    """Call a verifier once, and bring what it returned to the host.
+
+    Raises:
+        SamplerRaised: The verifier raised.
+    """
+    try:
+        return with_host_arrays(on_host(verifier.function(**arguments)))
+    except (KeyboardInterrupt, OutputFault):
+        raise
+    except BaseException as error:
+        raise SamplerRaised(_report(error, handed, draft_tokens, seed)) from error
 
 
 def _side_effects(
@@ -226,15 +280,17 @@ def _generators() -> dict[str, object]:
 
 
 def described(handed: AnyHanded, draft_tokens: IntArray, seed: int) -> str:
-    """Name the input of a call in one line: case, seed and first rows."""
+    """Name the input of a call in one line: case, seed and first rows, or what a loop was asked for."""
+    if isinstance(handed, HandedLoop):
+        return handed.described(len(draft_tokens), seed)
     rows = f"{len(draft_tokens)} row(s), draft_tokens {clip(str(draft_tokens[:SHOWN_ROWS].tolist()), LONGEST_FRAME)}"
     more = " and so on" if len(draft_tokens) > SHOWN_ROWS else ""
     return f"with case {handed.case.name!r}, seed {seed}, {rows}{more}"
 
 
 def _report(error: BaseException, handed: AnyHanded, draft_tokens: IntArray, seed: int) -> str:
-    own = (__file__, reading.__file__)
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename not in own]
+    tree = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in tree if Path(frame.filename).parent != KIT]  # samplers of the kit are in its folders
     if len(frames) > MAX_FRAMES:
         frames = frames[:1] + frames[1 - MAX_FRAMES :]
     said = printable("".join(traceback.format_exception_only(error)), lines=True).rstrip("\n")

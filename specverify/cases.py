@@ -38,6 +38,7 @@ __all__ = ["MAX_VOCAB_SIZE", "Case", "Prefix", "Row"]
 
 MAX_VOCAB_SIZE = 262144
 MAX_TABLE_CELLS = 4_000_000
+MAX_BLOCKS = 200_000  # runs of tokens whose joint law is enumerated
 
 Row = Sequence[Fraction] | Sequence[float]
 _Exact = tuple[npt.NDArray[np.object_], ...]
@@ -203,14 +204,15 @@ class Case:
             2
         """
         size, length = loop.vocab_size, loop.max_new_tokens
+        few = f"case {brief(name)}: expected at most {MAX_BLOCKS:,} runs of new tokens, got V={size} with "
+        few += f"max_new_tokens={length}; use fewer tokens"
         if size**length > MAX_TABLE_CELLS:
-            raise ConfigError(
-                f"case {brief(name)}: expected at most {MAX_TABLE_CELLS} runs of new tokens, got V={size} with "
-                f"max_new_tokens={length}; use fewer tokens"
-            )
+            raise ConfigError(few)
         target, draft = loop.levels(loop.target_laws, length), loop.levels(loop.draft_laws, length - 1)
         if all((rows == rows[0]).all() for rows in (*target, *draft)):  # the context has no say
             target, draft = (tuple(rows[:1] for rows in model) for model in (target, draft))
+        elif size**length > MAX_BLOCKS:  # then their joint law could not be checked
+            raise ConfigError(few)
         return cls(name, tuple(map(frozen, target)), tuple(map(frozen, draft)), description, loop=loop)
 
     @property

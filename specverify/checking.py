@@ -61,7 +61,7 @@ def check(
             is decided alone by its share of alpha, so that what is decided of one says nothing of another.
         workers: Processes that share the work, one thread each; the counts are the same for any number. In a GPU's or a
             model's case each of them holds the sampler anew.
-        progress: Called with a Progress after every case of every look.
+        progress: Called with a Progress after every case of every look, and once before a fault is named.
 
     Returns:
         The report, with ``.verdict``, ``.lossless``, ``.rule``, ``.checks``, ``.diagnosis`` and ``.to_json()``.
@@ -98,4 +98,4 @@ def check(
             )
         )
         run.execute(progress)
-        return report(run)
+        return report(run, progress)

@@ -20,9 +20,11 @@ from specverify.wording import brief
 
 __all__ = [
     "GENERATOR_PARAMETERS",
+    "LOOP_RULES",
     "MODELS",
     "PARAMETERS",
     "RANDOMNESS",
+    "GeneratorName",
     "array_names",
     "asks_as_generator",
     "check_options",
@@ -58,6 +60,7 @@ SAMPLING = tuple(field.name for field in fields(Sampling))
 GENERATOR_PARAMETERS = (
     *MODELS,
     *(f"{model}_transformers" for model in MODELS),
+    "target_model_gguf",
     "prompt",
     "num_draft_tokens",
     "max_new_tokens",
@@ -71,7 +74,16 @@ GENERATOR_PARAMETERS = (
 
 FRAMEWORKS = ("numpy", "torch")
 
+LOOP_RULES = ("token", "match")
+"""Rules that the rounds of a generator can be held to: its reported q and the exact p of each position are enough."""
+
 _UNFINISHED = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+
+
+class GeneratorName(str):
+    """The name of a generator, which messages call so."""
+
+    __slots__ = ()
 
 
 def function_name(function: object) -> str:
@@ -121,7 +133,7 @@ def generator_parameters_asked(label: str, function: Callable[..., Any]) -> froz
         ['max_new_tokens', 'prompt', 'target_model']
     """
     asks = _asked(label, function, GENERATOR_PARAMETERS)
-    models = {"target_model", "target_model_transformers"}
+    models = {"target_model", "target_model_transformers", "target_model_gguf"}
     if not asks >= {"prompt", "max_new_tokens"} or asks.isdisjoint(models):
         raise _broken(
             label,
@@ -209,7 +221,8 @@ def check_options(
 
 
 def _broken(label: object, message: str) -> ContractError:
-    return ContractError(f"verifier {brief(label)}: {message}")
+    kind = "generator" if isinstance(label, GeneratorName) else "verifier"
+    return ContractError(f"{kind} {brief(label)}: {message}")
 
 
 def _signature(label: str, function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -280,12 +293,24 @@ def _check_tree(label: str, asks: frozenset[str]) -> None:
 def _check_rule(label: str, rule: str, asks: frozenset[str]) -> None:
     from specverify.reference import RULES, TREE_RULES  # loaded only for those who claim a rule
 
+    if isinstance(label, GeneratorName):
+        _check_loop_rule(label, rule)
+        return
     _check_choice(label, "rule", rule, tuple(TREE_RULES if "parents" in asks else RULES))
     if rule in ("rrs", "traversal") and asks.isdisjoint({"draft_probs", "draft_logits"}):
         raise _broken(
             label,
             f"expected rule {rule!r} to come with draft_probs or draft_logits, got neither; ask for one, or declare "
             f"'target_only', which is that rule where nodes are scored as certain",
+        )
+
+
+def _check_loop_rule(label: str, rule: object) -> None:
+    if rule not in LOOP_RULES:
+        raise _broken(
+            label,
+            f"expected rule to be {' or '.join(LOOP_RULES)}, which reported rounds can be held to, got {brief(rule)}"
+            f"{did_you_mean(str(rule), LOOP_RULES)}; leave it out where the rounds follow another rule",
         )
 
 

@@ -21,6 +21,7 @@ from specverify.faults import CATALOGUE
 from specverify.faults.trees import TREE_FAULT_RULES
 from specverify.hypotheses import (
     ALIKE,
+    NEAR,
     SHOWN,
     Candidate,
     Hypothesis,
@@ -42,7 +43,6 @@ from specverify.running import CaseRun
 __all__ = ["Candidate", "diagnose"]
 
 SUSPECT = math.log(10)  # evidence against a part above which it is not called right
-NEAR = 0.5  # share of all evidence that a neighbour must explain to be worth naming
 
 
 def diagnose(judgement: Judgement) -> list[Candidate]:

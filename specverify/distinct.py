@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from specverify.arrays import IntArray
+from specverify.arrays import FloatArray, IntArray
 from specverify.lumping import Lumping, View
 from specverify.trace import Trace
 from specverify.views import decode_blocks, decode_outcomes
 
-__all__ = ["Blocks", "Outcomes", "each_row", "first_tokens", "lengths"]
+__all__ = ["Blocks", "Outcomes", "each_row", "first_tokens"]
 
 NUMBERS_PER_ROW = 16  # beyond so many possible outcomes for each row, going through them costs more than the rows do
 MAX_NUMBERS = 2**31 - 1
@@ -38,21 +39,19 @@ class Outcomes:
         base, full = lens.case.vocab_size + 1, lens.case.num_draft_tokens
         self._numbers = base ** (full + 1) * (full + 1)
         if self._numbers <= MAX_NUMBERS:
-            # A last entry stands for no token, which is -1 and counts as digit 0.
-            digits = [np.append(cells + 1, 0) for cells in _cells(lens, vocab_size)]
-            stops = [accepted * base + digit for accepted, digit in enumerate(digits)]
+            digits = [cells + 1 for cells in _cells(lens, vocab_size)]  # no token, which is -1, counts as digit 0
+            stops = [accepted * base + np.append(0, digit) for accepted, digit in enumerate(digits)]
             self._stops = np.concatenate(stops).astype(np.int32)
             places = base * (full + 1) * base ** np.arange(full)[::-1]
-            self._drafts = [(digit * place).astype(np.int32) for digit, place in zip(digits, places, strict=False)]
+            terms = zip(digits, places, strict=False)
+            self._drafts = [(np.append(digit, 0) * place).astype(np.int32) for digit, place in terms]
 
     def view(self, trace: Trace) -> View:
         """See a trace as its distinct outcomes, or row by row where too many are possible."""
         if _too_many(self._numbers, len(trace)):
             return self._lens.view(trace)
-        none = trace.next_token < 0
         stops = trace.num_accepted * (self._size + 1) + trace.next_token
-        if none.any():
-            stops[none] += self._size + 1
+        stops += 1
         numbers = self._stops.take(stops)
         for terms, column in zip(self._drafts, trace.draft_tokens.T, strict=True):
             numbers += terms.take(column)
@@ -66,31 +65,55 @@ class Outcomes:
 
 
 class Blocks:
-    """Sees traces as their distinct completed blocks.
+    """Sees distinct outcomes as the distinct completed blocks that they make.
+
+    Rows with equal emitted tokens owe draws from the same law. So what they draw is drawn as counts, not row by row.
 
     Args:
-        lens: What the blocks are seen through.
-        vocab_size: Number V of tokens before they are lumped.
+        lens: What the outcomes were seen through.
+        cells: How its tokens are lumped further; the same lens where they are not.
     """
 
-    def __init__(self, lens: Lumping, vocab_size: int) -> None:
-        self._lens = lens
-        base, width = lens.case.vocab_size, lens.case.num_draft_tokens + 1
-        self._numbers = base**width
-        if self._numbers <= MAX_NUMBERS:
-            places = base ** np.arange(width)[::-1]
-            terms = zip(_cells(lens, vocab_size), places, strict=True)
-            self._terms = [(cells * place).astype(np.int32) for cells, place in terms]
+    def __init__(self, lens: Lumping, cells: Lumping) -> None:
+        self._case = cells.case
+        same = (np.arange(lens.case.vocab_size),) * (cells.case.num_draft_tokens + 1)
+        self._tables = same if cells is lens else cells.tables or same
+        self._decoded = partial(decode_blocks, cells)
 
-    def view(self, trace: Trace) -> View:
-        """See a trace as its distinct blocks, or row by row where too many are possible."""
-        if _too_many(self._numbers, len(trace)):
-            return self._lens.view(trace)
-        numbers = np.zeros(len(trace), dtype=np.int32)
-        for terms, column in zip(self._terms, trace.completed.T, strict=True):
-            numbers += terms.take(column)
-        found, times = _counted(numbers, self._numbers)
-        return _bare(decode_blocks(self._lens, found), times)
+    def view(self, outcomes: View, rng: np.random.Generator) -> View:
+        """Complete and see outcomes as their distinct blocks.
+
+        Args:
+            outcomes: What was seen through the lens.
+            rng: Source of the draws, independent of the sampler's randomness.
+        """
+        times, base = outcomes.repeats, self._case.vocab_size
+        numbers, emitted = np.zeros(len(times), dtype=np.int64), outcomes.trace.emitted()
+        length = (emitted >= 0).sum(axis=1)
+        counts = np.array([times[length == 0].sum()])
+        for position, rows in enumerate(self._case.target):
+            there = length > position
+            numbers[there] = numbers[there] * base + self._tables[position].take(emitted[there, position])
+            ended = length == position + 1
+            stopped = np.bincount(numbers[ended], times[ended], base ** (position + 1))  # exact below 2**53
+            counts = _continued(counts, rows, rng) + stopped.astype(np.int64)
+        found = np.flatnonzero(counts)
+        return _bare(self._decoded(found), counts[found])
+
+
+def _continued(counts: IntArray, rows: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Draw how often each token follows each prefix: from counts int64 [n] of prefixes to int64 [n * V].
+
+    Args:
+        counts: How often each prefix came.
+        rows: float64 [n, V], the law after each prefix; one row where it is the same after all.
+        rng: Source of the draws.
+    """
+    after = np.zeros((len(counts), rows.shape[1]), dtype=np.int64)
+    some = np.flatnonzero(counts)
+    laws = rows[some if len(rows) > 1 else np.zeros_like(some)]
+    after[some] = rng.multinomial(counts[some], laws / laws.sum(axis=1, keepdims=True))
+    return after.ravel()
 
 
 def first_tokens(trace: Trace, vocab_size: int) -> View:
@@ -103,16 +126,6 @@ def each_row(trace: Trace) -> View:
     """See a trace as it is."""
     never = np.zeros(len(trace), dtype=np.bool_)
     return View(trace, never, never)
-
-
-def lengths(trace: Trace) -> View:
-    """See a trace as its distinct lengths: tokens drafted, tokens accepted, and whether one more was emitted."""
-    full = trace.draft_tokens.shape[1]
-    numbers = (trace.num_draft_tokens * (full + 1) + trace.num_accepted) * 2 + (trace.next_token >= 0)
-    found, times = _counted(numbers, 2 * (full + 1) ** 2)
-    drafted, accepted = np.divmod(found // 2, full + 1)
-    unknown, never = np.full((len(found), full), -1), np.zeros(len(found), dtype=np.bool_)
-    return View(Trace(unknown, drafted, accepted, found % 2 - 1, unknown), never, never, times)
 
 
 def _too_many(numbers: int, rows: int) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, overload
 
 from specverify.contract import Verifier, verifier
 from specverify.declaring import (
+    GeneratorName,
     asks_as_generator,
     check_options,
     check_texts,
@@ -116,14 +117,15 @@ def generator(
     """
 
     def declare(function: Callable[..., Any]) -> Verifier:
-        label = function_name(function) if name is None else name
-        check_texts(label, name=label, device=device, version=version)
+        given = function_name(function) if name is None else name
+        label = GeneratorName(given) if isinstance(given, str) else given
+        check_texts(label, name=given, device=device, version=version)
         asks = generator_parameters_asked(label, function)
         options: dict[str, Any] = {"rule": rule, "framework": framework, "device": device, "dtype": dtype}
         check_options(label, asks, **options, tolerance=tolerance, max_batch=max_batch, readonly=False, mutates=())
         return Verifier(
             function=function,
-            name=label,
+            name=given,
             asks=asks,
             **options,
             tolerance=tolerance or DEFAULT_TOLERANCE[dtype],

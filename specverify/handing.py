@@ -6,15 +6,18 @@ beyond a row's own draft. A batch is then one index array, and one gather (one c
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from specverify.arrays import FloatArray, IntArray
 from specverify.cases import Case
 from specverify.contract import Verifier
+from specverify.declaring import RANDOMNESS
 from specverify.models import TableModel
 from specverify.placing import Placed, require_device
 from specverify.randomness import BONUS, UNIFORMS_DTYPE, Uniforms, draw_uniforms, make_generator, row_seeds, stream
@@ -124,9 +127,28 @@ class Handed:
             batch.arguments["uniforms"] = Uniforms(self._placed(drawn.accept, dtype), self._placed(drawn.final, dtype))
         return batch
 
+    def parts(self, batch: Batch, bounds: Sequence[tuple[int, int]], seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+        """Give the arguments of several calls from the rows of one batch: each call has rows, and a seed, of its own.
+
+        Args:
+            batch: What was built for all their rows.
+            bounds: Where the rows of each call begin and end.
+            seeds: The seed of each call.
+        """
+        columns = {name: _split(array, bounds) for name, array in batch.arguments.items() if name not in RANDOMNESS}
+        for number, seed in enumerate(seeds):
+            arguments = {name: column[number] for name, column in columns.items()}
+            if "seed" in self.verifier.asks:
+                arguments["seed"] = seed
+            if "generator" in self.verifier.asks:
+                arguments["generator"] = make_generator(seed, self.verifier.framework, self.verifier.device)
+            yield arguments
+
     def changed(self, batch: Batch) -> list[str]:
         """Name the arguments that the verifier changed without having declared it."""
         if self.verifier.readonly:
+            if batch.target_index is None:
+                self._clean.update((name, batch.arguments[name]) for name in self._tables)
             return []
         expected = {name: array for name, array in batch.integers.items() if name in batch.arguments}
         names = (expected.keys() | self._tables.keys()) - self.verifier.mutates
@@ -165,7 +187,7 @@ class Handed:
         if self.case.tree is not None:
             return self._tree_index(self.case.tree, draft_tokens)
         length = draft_tokens.shape[1]
-        ragged = bool((num_draft_tokens < length).any())
+        ragged = bool(num_draft_tokens.min(initial=length) < length)
         if not (ragged or self.case.contextual):
             return None, None
         target = np.maximum(draft_tokens, 0) @ self._places + self._starts[:-1]
@@ -209,26 +231,32 @@ class Handed:
         return np.broadcast_to(block, shape) if isinstance(block, np.ndarray) else block.expand(shape)
 
     def _rows(self, name: str, batch: Batch) -> Any:
-        view = self._view(name, batch)
-        if isinstance(view, np.ndarray) and self.verifier.readonly:
-            view.flags.writeable = False
-            return view
+        """Give the rows of an argument: a view where it is read-only, or else a private copy."""
         if batch.target_index is not None:
-            return view
-        # The plain block is the same in every call: a copy that a call was seen to leave as it was serves the next.
+            return self._protected(self._view(name, batch))
+        # The plain block is the same in every call: one that a call was seen to leave as it was serves the next.
         kept = self._clean.pop(name, None)
-        if kept is not None and kept.shape == view.shape:
+        if kept is not None and len(kept) == len(batch.integers["draft_tokens"]):
             return kept
-        return np.array(view, order="C") if isinstance(view, np.ndarray) else view.clone()
+        view = self._view(name, batch)
+        if isinstance(view, np.ndarray):
+            return self._protected(view if self.verifier.readonly else np.array(view, order="C"))
+        return view.clone()
+
+    def _protected(self, array: Any) -> Any:
+        if isinstance(array, np.ndarray) and self.verifier.readonly:
+            array.flags.writeable = False
+        return array
 
     def _private(self, array: IntArray) -> Any:
+        if self.verifier.readonly and self.verifier.framework == "numpy":
+            return self._protected(array.view())
         copy = np.empty(array.shape, dtype=array.dtype)
         if array.ndim == 1 or array.flags.c_contiguous:
             copy[...] = array
         else:
             for column, given in zip(copy.T, array.T, strict=True):
                 column[:] = given  # drafts are laid out by position: one plain copy of them takes twice as long
-        copy.flags.writeable = not self.verifier.readonly or self.verifier.framework == "torch"
         return self._placed(copy)
 
     def _bonus_tokens(
@@ -246,7 +274,7 @@ class Handed:
 
     def _same(self, argument: Any, expected: Any) -> bool:
         if self.verifier.framework == "numpy":
-            return np.array_equal(argument, expected)
+            return _same_bits(argument, expected)
         import torch
 
         expected = expected if torch.is_tensor(expected) else self._placed(expected)
@@ -256,8 +284,26 @@ class Handed:
             return bool(torch.equal(argument, expected))
         # NumPy compares large arrays several times as fast; it has no bfloat16, but all bits may be read as integers.
         bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[argument.element_size()]
-        given, due = (tensor.detach().view(bits).numpy() for tensor in (argument, expected))
-        return np.array_equal(given, due)
+        return _same_bits(*(tensor.detach().view(bits).numpy() for tensor in (argument, expected)))
+
+
+def _same_bits(given: npt.NDArray[Any], due: npt.NDArray[Any]) -> bool:
+    if given.dtype != due.dtype:
+        return False
+    if _fills_words(given) and _fills_words(due):
+        given, due = given.view(np.int64), due.view(np.int64)  # fewer numbers are compared faster
+    return np.array_equal(given, due)
+
+
+def _fills_words(array: npt.NDArray[Any]) -> bool:
+    width = array.itemsize
+    return array.ndim > 0 and array.strides[-1] == width and array.shape[-1] * width % 8 == 0
+
+
+def _split(array: Any, bounds: Sequence[tuple[int, int]]) -> Sequence[Any]:
+    if isinstance(array, np.ndarray):
+        return [array[start:stop] for start, stop in bounds]
+    return array.split([stop - start for start, stop in bounds])  # type: ignore[no-any-return]  # a tuple of tensors
 
 
 @lru_cache(maxsize=256)

@@ -8,6 +8,7 @@ import numpy as np
 
 from specverify.arrays import BoolArray, IntArray
 from specverify.cases import Case
+from specverify.lumping import Lumping, View
 from specverify.trace import Trace
 
 __all__ = ["HardChecks", "Violation"]
@@ -37,6 +38,7 @@ class HardChecks:
         case: The case whose law is the null law.
         tau: Relative tolerance within which rounding decides whether p exceeds q.
         token_rule: Whether the sampler declares the token rule, which forbids more.
+        lens: What distinct outcomes are seen through, where :meth:`suspects` is asked.
 
     Example:
         >>> case = Case.from_rows("zero", [1, 0], ["1/2", "1/2"], num_draft_tokens=1)
@@ -46,8 +48,9 @@ class HardChecks:
         'SV-SUP-001'
     """
 
-    def __init__(self, case: Case, tau: float, token_rule: bool) -> None:
+    def __init__(self, case: Case, tau: float, token_rule: bool, lens: Lumping | None = None) -> None:
         self.case = case
+        self._lens = lens
         self._forbidden = [rows == 0 for rows in case.target]
         self._sure: list[BoolArray] = []
         self._no_residual: list[BoolArray] = []
@@ -55,6 +58,10 @@ class HardChecks:
             pairs = list(zip(case.target, case.draft, strict=False))
             self._sure = [(p >= q * (1 + tau)) & (q > 0) for p, q in pairs]
             self._no_residual = [p <= q * (1 - tau) for p, q in pairs]
+        self._marked = []
+        if lens is not None and not case.contextual:
+            both = enumerate(zip(self._sure, self._no_residual, strict=True))
+            self._marked = [(self._cells(i, sure), self._cells(i, no_residual)) for i, (sure, no_residual) in both]
 
     def find(self, trace: Trace) -> list[Violation]:
         """List the violations in a trace."""
@@ -68,24 +75,45 @@ class HardChecks:
             found.append(self._first("SV-SUP-002", text, trace, emitted, self._no_residual))
         return [violation for violation in found if violation is not None]
 
-    def suspects(self, trace: Trace) -> bool:
-        """Say whether a trace of a case without contexts holds a violation, in a fraction of the time of finding it.
+    def suspects(self, trace: Trace, outcomes: View) -> bool:
+        """Say whether a trace of a case without contexts may hold a violation, in a fraction of the time of finding it.
 
         Args:
-            trace: Its blocks are completed with possible tokens.
+            trace: The trace.
+            outcomes: Its distinct outcomes, seen through the lens.
         """
-        blocks = zip(self._forbidden, trace.completed.T, strict=True)
-        if any(bool(table[0].take(column).any()) for table, column in blocks if table.any()):
-            return True
-        if not self._sure:
-            return False
-        stopped = np.flatnonzero(trace.rejected)
-        starts = trace.num_accepted[stopped] * self.case.vocab_size
-        drafted = trace.draft_tokens.T.ravel().take(trace.num_accepted[stopped] * len(trace) + stopped)
-        sure, no_residual = (np.concatenate(tables).ravel() for tables in (self._sure, self._no_residual))
-        # Where no token followed, -1 looks at a token of another position: that may raise a suspicion, never hide one.
-        found = sure.take(starts + drafted).any() or no_residual.take(starts + trace.next_token[stopped]).any()
-        return bool(found)
+        return self._emits_forbidden(trace) or self._stops_wrongly(outcomes.trace)
+
+    def _emits_forbidden(self, trace: Trace) -> bool:
+        for position, table in enumerate(self._forbidden):
+            if table.any():
+                stopped = trace.next_token[trace.num_accepted == position]
+                if table[0].take(stopped[stopped >= 0]).any():
+                    return True
+                if position < trace.draft_tokens.shape[1]:
+                    drafted = table[0].take(trace.draft_tokens[:, position])
+                    if (drafted & (trace.num_accepted > position)).any():
+                        return True
+        return False
+
+    def _stops_wrongly(self, trace: Trace) -> bool:
+        """Look for rejected drafts, and for replacements, in cells with a token that can be none."""
+        for position, (sure, no_residual) in enumerate(self._marked):
+            here = np.flatnonzero(trace.rejected & (trace.num_accepted == position))
+            drafted, following = trace.draft_tokens[here, position], trace.next_token[here]
+            if sure.take(drafted).any() or no_residual.take(following).any():
+                return True
+        return False
+
+    def _cells(self, position: int, marked: BoolArray) -> BoolArray:
+        """Mark the cells that hold a marked token; a last one, which is that of no token, is not."""
+        tokens = np.flatnonzero(marked[0])
+        lens = self._lens
+        assert lens is not None
+        cells = tokens if lens.tables is None else lens.tables[position][tokens]
+        found = np.zeros(lens.case.vocab_size + 1, dtype=np.bool_)
+        found[cells] = True
+        return found
 
     def _first(
         self,

@@ -17,9 +17,12 @@ from specverify.arrays import FloatArray, IntArray
 from specverify.evidence import log_e, mean_log_e
 from specverify.faults import KNOWN_FAULTS
 from specverify.running import CaseRun
+from specverify.wording import times
 
 __all__ = [
     "ALIKE",
+    "CONTRADICTED",
+    "NEAR",
     "SHOWN",
     "Candidate",
     "Hypothesis",
@@ -37,6 +40,7 @@ SLIP = 1e-6  # share of outcomes that may be anything, so that one stray row doe
 STRAY = 1e-9  # the same where candidates are compared, so that what only some of them can do speaks for those
 ALIKE = 1e-9  # largest difference of two laws that no run can tell apart
 CONTRADICTED = 1e-6  # chance at which a true candidate is called contradicted
+NEAR = 0.5  # share of all evidence that a neighbour must explain to be worth naming
 EXPLAINS = 1e-2  # likelihood of the correct law, relative to a candidate's, above which the candidate explains nothing
 STEPS = (0.0, 0.1, 0.3, 3.0, 10.0, 30.0, 100.0)  # strengths of a fault that are compared with its own
 SHOWN = 3
@@ -176,6 +180,6 @@ def difference(seen: Sequence[Seen], nearest: Hypothesis) -> str:
     n = int(one.counts.sum())
     answer = int(np.argmax(np.abs(one.counts - n * probs) / np.sqrt(n * probs)))
     return (
-        f"on case {one.run.name} the outcome '{one.label(answer)}' came {one.counts[answer]} times in {n}, where that "
-        f"fault gives {n * probs[answer]:.4g}"
+        f"on case {one.run.name} the outcome '{one.label(answer)}' came {times(int(one.counts[answer]))} in {n:,}, "
+        f"where {n * probs[answer]:.3g} are expected of that fault"
     )

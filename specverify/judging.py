@@ -172,9 +172,19 @@ class Judgement:
             return bool(self.plan.stage) and (check not in ROW_CHECKS or self.plan.verifier.max_batch != 1)
         if check in COMBINED:
             return bool(self.results) and (check == "SV-ALL-001" or self.plan.rule is not None)
-        if check in REPORTED and self.run.complete:
+        if check in REPORTED and (self.run.complete or self._untold):
             return any(result.n for result in self.of(check))
         return bool(self.of(check))
+
+    @property
+    def reports_rounds(self) -> bool:
+        """Whether a loop reported the rounds of any row."""
+        return any(case.seen.tally.rounds for case in self.run.runs)
+
+    @property
+    def _untold(self) -> bool:
+        """Whether rows came, and none with its rounds: then nothing more will be known of them."""
+        return not self.reports_rounds and any(case.seen.rows for case in self.run.runs)
 
     def status(self, check: str) -> tuple[str, str]:
         """Give the status of a check and the reason for it, if one is due."""
@@ -201,10 +211,10 @@ class Judgement:
 
     def _why_not(self, check: str) -> str:
         if CATALOGUE[check].scope == "rule":
+            if self.plan.verifier.loops and check not in (*REPORTED, *COMBINED):
+                return "it is about single rounds of a verifier"
             if self.plan.rule is None:
                 return "no rule is asserted" if self.plan.verifier.rule else "the sampler declares no rule"
-            if check not in REPORTED and self.plan.verifier.loops:
-                return "it is about single rounds of a verifier"
             if check == "SV-DRF-001" and not self.plan.verifier.drafts:
                 return "the kit drafts for it"
             if self.plan.verifier.tree:
@@ -214,10 +224,16 @@ class Judgement:
             if all(run.case_probes.law(self.rules[self.plan.rule]) is None for run in self.plan.runs):
                 return f"no case has a law for the rule {self.plan.rule}"
         if check in REPORTED:
-            return "the loop reported no rounds" if self.plan.verifier.loops else "it is about loops that report rounds"
+            return self._no_rounds
         if check in DEPENDENCE and self.plan.verifier.max_batch == 1:
             return "the sampler takes one row per call"
         return "no case of this run has what it needs"
+
+    @property
+    def _no_rounds(self) -> str:
+        if not self.plan.verifier.loops:
+            return "it is about loops that report rounds"
+        return "the rounds that the loop reported show none" if self.reports_rounds else "the loop reported no rounds"
 
     @cached_property
     def statuses(self) -> dict[str, tuple[str, str]]:
@@ -268,8 +284,8 @@ class Judgement:
 
     def _unseen(self) -> Iterator[str]:
         """Name events that a sampler of the declared rule must have shown by now."""
-        if self.plan.verifier.loops and self.plan.rule is not None and not self.applies("SV-RND-001"):
-            yield f"the loop declares the rule {self.plan.rule} and reported no rounds; report them, or declare no rule"
+        if self.plan.verifier.loops and self.plan.rule is not None:
+            yield from self._missing_rounds()
         for case in self.run.runs:
             law = None if self.plan.rule is None else case.case_probes.law(self.rules[self.plan.rule])
             if law is not None and case.seen.rows:
@@ -281,6 +297,16 @@ class Judgement:
                     least = required_count(case.seen.rows, min(1.0, float(due)), miss=min(UNSEEN, self.plan.share))
                     if seen < least:
                         yield f"case {case.name} saw {seen:,} rows of {event}, where a correct sampler shows {least:,}"
+
+    def _missing_rounds(self) -> Iterator[str]:
+        """Say which rounds a loop that declares a rule did not show."""
+        silent = [run.name for run in self.run.runs if _is_silent(run)]
+        if self._untold:
+            yield f"the loop declares the rule {self.plan.rule} and reported no rounds; report them, or declare no rule"
+        elif silent:
+            yield f"the loop reported no rounds on case {silent[0]}, and did on others; report them on all"
+        elif self.of("SV-RND-001") and not self.applies("SV-RND-001"):
+            yield f"no reported round has a draft that the rule {self.plan.rule} could be seen by"
 
     @cached_property
     def verdict(self) -> str:
@@ -327,3 +353,9 @@ class Judgement:
         probes = [(case, case.case_probes.outcome_probe(rule)) for case in self.counted]
         terms = [log_e(probe.recount(case.seen.outcomes), probe.probs) for case, probe in probes if probe is not None]
         return bool(terms) and mean_log_e(terms) >= math.log(2 * len(self.rules) / self.options.alpha)
+
+
+def _is_silent(run: CaseRun) -> bool:
+    """Say whether a loop drafted on a case and reported none of it."""
+    loop = run.case.loop
+    return loop is not None and loop.num_draft_tokens > 0 and run.seen.rows > 0 and not run.seen.tally.rounds

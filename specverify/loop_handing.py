@@ -16,17 +16,19 @@ from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.errors import SamplerLoadError, SpecverifyError
 from specverify.handing import Batch, Handed
+from specverify.loop_files import gguf_models
 from specverify.loops import LanguageModel
 from specverify.placing import Placed, require_device
-from specverify.processing import Sampling
+from specverify.processing import Grammar, Sampling
 from specverify.randomness import make_generator, row_seeds
 from specverify.reading import on_host
 from specverify.rounding import rounded
-from specverify.wording import brief
+from specverify.wording import brief, clip
 
 __all__ = ["AnyHanded", "HandedLoop", "hand"]
 
 MODELS = ("target_model", "draft_model")
+LONGEST = 200
 SAMPLING = tuple(Sampling.__dataclass_fields__)
 
 
@@ -74,6 +76,19 @@ class _Callable:
         return self._placed(self._model(contexts.astype(np.int64)))
 
 
+class _Allowed:
+    """A grammar as a function of generated tokens: what a generator calls that works on tensors."""
+
+    def __init__(self, grammar: Grammar, device: str) -> None:
+        self.free, self._grammar, self._device = grammar.free, grammar, device
+
+    def __call__(self, generated: Any) -> Any:
+        """Say which tokens may follow the tokens generated so far, int [B, t]: bool [B, V] on the sampler's device."""
+        import torch
+
+        return torch.from_numpy(self._grammar(generated)).to(self._device)
+
+
 class HandedLoop:
     """A case as one generator gets it.
 
@@ -106,7 +121,7 @@ class HandedLoop:
             target, draft = (_Rounded(model, verifier.dtype) for model in (case.loop.target, case.loop.draft))
             self.loop = replace(case.loop, target=target, draft=draft)
             self.case = Case.from_loop(case.name, self.loop, case.description)
-        self._models = self._functions() | self._transformers()
+        self._models = self._functions() | self._transformers() | self._files()
 
     def batch(
         self,
@@ -127,6 +142,19 @@ class HandedLoop:
             if seeds is not None:
                 own[:: len(prompts) // len(draft_tokens)] = seeds
             integers["seeds"] = own
+        arguments = self._plain(seed) | self._models
+        if "logit_bias" in arguments:
+            arguments["logit_bias"] = self._placed(arguments["logit_bias"])
+        if "allowed_tokens" in arguments and self.verifier.framework == "torch":
+            arguments["allowed_tokens"] = _Allowed(arguments["allowed_tokens"], self.verifier.device)
+        if "generator" in asks:
+            arguments["generator"] = make_generator(seed, self.verifier.framework, self.verifier.device)
+        arguments |= {name: self._placed(array.copy()) for name, array in integers.items() if name in asks}
+        return Batch(arguments, {**integers, "draft_tokens": draft_tokens}, None, None)
+
+    def _plain(self, seed: int) -> dict[str, Any]:
+        """Give the numbers and sampling parameters that are asked for."""
+        loop = self.loop
         plain: dict[str, Any] = {
             "num_draft_tokens": loop.num_draft_tokens,
             "max_new_tokens": loop.max_new_tokens,
@@ -134,13 +162,19 @@ class HandedLoop:
             "seed": seed,
             **{name: loop.sampling.argument(name, loop.vocab_size) for name in SAMPLING},
         }
-        arguments = {name: value for name, value in plain.items() if name in asks} | self._models
-        if "logit_bias" in arguments:
-            arguments["logit_bias"] = self._placed(arguments["logit_bias"])
-        if "generator" in asks:
-            arguments["generator"] = make_generator(seed, self.verifier.framework, self.verifier.device)
-        arguments |= {name: self._placed(array.copy()) for name, array in integers.items() if name in asks}
-        return Batch(arguments, {**integers, "draft_tokens": draft_tokens}, None, None)
+        return {name: value for name, value in plain.items() if name in self.verifier.asks}
+
+    def described(self, rows: int, seed: int) -> str:
+        """Say in one line what a call of so many rows asks for: the prompt, the numbers, and every parameter set."""
+        loop, asks = self.loop, self.verifier.asks
+        unset = set(SAMPLING) - loop.sampling.set_names
+        given = {name: value for name, value in self._plain(seed).items() if name not in unset}
+        given |= {name: getattr(loop.sampling, name) for name in given.keys() & {"logit_bias", "allowed_tokens"}}
+        beside = f" beside {list(loop.mate)}" if loop.mate else ""
+        values = {"prompt": f"{list(loop.prompt)}{beside}", **given, "seed": seed}
+        told = [f"{name} {clip(str(value), LONGEST)}" for name, value in values.items()]
+        told += [f"{', '.join(sorted(unset & asks))} not set"] * bool(unset & asks)
+        return f"with case {self.case.name!r}, {rows} row(s), {', '.join(told)}"
 
     def changed(self, batch: Batch) -> list[str]:
         """Name the arguments that the generator changed."""
@@ -161,9 +195,14 @@ class HandedLoop:
         except ImportError:
             raise SamplerLoadError(
                 f"{brief(self.verifier.name)} asks for {next(iter(asked))}, which needs torch and transformers, not "
-                f"installed here: pip install torch transformers"
+                f"installed here: pip install 'specverify[transformers]'"
             ) from None
         return {name: as_transformers(self._model(model, given=True)) for name, model in asked.items()}
+
+    def _files(self) -> dict[str, Any]:
+        if "target_model_gguf" not in self.verifier.asks:
+            return {}
+        return {"target_model_gguf": gguf_models().as_gguf(self._model("target_model", given=True))}
 
     def _model(self, name: str, *, given: bool = False) -> LanguageModel:
         loop = self.given.loop if given else self.loop

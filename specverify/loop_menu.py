@@ -19,11 +19,12 @@ from specverify.cases import Case
 from specverify.loops import Loop, MarkovModel
 from specverify.processing import Grammar, Sampling
 
-__all__ = ["base_loop", "flat_loop", "loop_menu"]
+__all__ = ["PLAIN_CASE", "PROCESSES", "base_loop", "flat_loop", "loop_menu"]
 
 ORDER = 2
 PROMPT = (1, 0, 2)
 MATE = (2, 2, 0)
+PLAIN_CASE = "loop"
 PROCESSES = 3  # fresh ones, beside this
 EOS = 2
 # An opening token (0) must be followed by a closing one (1) before it may come again; 2 is free.
@@ -54,7 +55,7 @@ def loop_menu() -> tuple[Case, ...]:
     """
     base, ending = base_loop(), base_loop(EOS)
     cases = [
-        Case.from_loop("loop", base, "laws that depend on the position and the last two tokens"),
+        Case.from_loop(PLAIN_CASE, base, "laws that depend on the position and the last two tokens"),
         Case.from_loop("loop-no-draft", replace(base, num_draft_tokens=0), "the control without a draft"),
         Case.from_loop("loop-one-draft", replace(base, num_draft_tokens=1), "one draft per round: several rounds"),
         Case.from_loop("loop-deep", _deep(), "four drafts per round"),

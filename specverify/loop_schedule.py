@@ -1,8 +1,9 @@
 """How many generations each case of a generator gets, fixed before the run by the profile and its largest batch.
 
-A loop costs a hundred times what a verification costs, so that it gets fewer rows and states a larger total variation.
-The control without a draft and the fresh processes stand aside: they are there to tell whose fault it is, and their
-rows do not count towards what would have been caught.
+A loop costs far more than a verification, so that it gets fewer rows and states a larger total variation. The control
+without a draft and the fresh processes stand aside: they are there to tell whose fault it is, and their rows do not
+count towards what would have been caught. So do, for a loop that takes few sequences per call, the cases of all further
+parameters that it asks for: a parameter that is ignored changes the law by far more than their rows need to show.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from typing import NamedTuple
 
 from specverify.cases import Case
 from specverify.contract import Verifier
-from specverify.loop_menu import loop_menu
+from specverify.loop_files import gguf_models
+from specverify.loop_menu import PLAIN_CASE, loop_menu
 from specverify.schedule import FEW_BATCH, Planned, given_cases
 
 __all__ = ["loop_schedule"]
 
-TELLING = ("loop", "loop-temperature-top-k", "loop-end", "loop-llama", "loop-llama-temperature")
-HEADLINE = "loop"
+GGUF = ("loop-gguf", "loop-gguf-temperature")
+TELLING = (PLAIN_CASE, "loop-temperature-top-k", "loop-end", "loop-llama", "loop-llama-temperature", *GGUF)
+HEADLINES = (PLAIN_CASE, "loop-gguf")
 MAX_BATCH = 2048
 
 
@@ -75,10 +78,10 @@ def loop_schedule(
         return [Planned(case, "tiny", number, _batch(verifier, case), True) for case in given_cases(cases, verifier)]
     planned = []
     for case in _offered(verifier):
-        aside = _aside(case)
-        if not _fits(case, verifier, named) or (few and not aside and case.name not in TELLING):
+        if not _fits(case, verifier, named) or (few and not _telling(case)):
             continue
-        headline = case.name == HEADLINE
+        headline = case.name in HEADLINES
+        aside = _aside(case) or (few and not headline and case.name not in TELLING)
         usual = rows.aside if aside else rows.headline if headline else rows.others
         number = (rows.few_aside if aside else rows.few) if few else usual
         size_class = "aside" if aside else "tiny"
@@ -87,6 +90,9 @@ def loop_schedule(
 
 
 def _offered(verifier: Verifier) -> Iterator[Case]:
+    if "target_model_gguf" in verifier.asks:  # no table is such a file
+        yield from gguf_models().gguf_cases()
+        return
     yield from loop_menu()
     asks_models = any(name.endswith("_transformers") for name in verifier.asks)
     if asks_models and find_spec("torch") and find_spec("transformers"):
@@ -98,6 +104,12 @@ def _offered(verifier: Verifier) -> Iterator[Case]:
 def _aside(case: Case) -> bool:
     assert case.loop is not None
     return case.loop.num_draft_tokens == 0 or case.loop.process > 0
+
+
+def _telling(case: Case) -> bool:
+    """Say whether a loop of few sequences is run on a case: for what it is, or for a parameter of its own."""
+    assert case.loop is not None
+    return _aside(case) or case.name in TELLING or bool(case.loop.mate) or bool(case.loop.sampling.set_names)
 
 
 def _fits(case: Case, verifier: Verifier, named: bool) -> bool:

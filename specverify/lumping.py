@@ -15,16 +15,15 @@ from typing import cast
 import numpy as np
 
 from specverify.arrays import BoolArray, FloatArray, IntArray
-from specverify.cases import Case
+from specverify.cases import MAX_BLOCKS, Case
 from specverify.partition import identity, index, ratio, ties
 from specverify.reference import RULES, TREE_RULES, Model, Number, Outcome, Rule, TreeRule, outcome_law, tree_law
 from specverify.trace import Trace
 
-__all__ = ["Law", "Lumping", "View", "block_law", "case_models", "lump", "rule_law", "rules_of"]
+__all__ = ["Law", "Lumping", "View", "block_law", "case_models", "lump", "lump_further", "rule_law", "rules_of"]
 
 MAX_IDENTITY = 8  # vocabularies up to this size are never lumped
 MAX_DRAFTS = 1024  # drafts enumerated for one rule on one case
-MAX_BLOCKS = 200_000  # completed blocks enumerated for one case
 NEGLIGIBLE = 1e-15  # weights below this are rounding, not probability
 
 
@@ -91,6 +90,14 @@ class Lumping:
             )
         return View(trace, self._tied(trace, trace.drafted_at(trace.num_accepted)), self._tied(trace, trace.next_token))
 
+    def then(self, further: Lumping) -> Lumping:
+        """Lump the tokens into the cells that their cells are lumped into."""
+        assert further.tables is not None
+        if self.tables is None:
+            return further
+        pairs = zip(self.tables, further.tables, strict=True)
+        return replace(further, tables=tuple(cells[table] for table, cells in pairs))
+
     def _columns(self, tokens: IntArray) -> IntArray:
         assert self.tables is not None
         columns = [np.where(tokens[:, i] < 0, -1, self.tables[i][tokens[:, i]]) for i in range(tokens.shape[1])]
@@ -119,18 +126,23 @@ def lump(case: Case, cells: int, tau: float) -> Lumping | None:
 
     Args:
         case: Any case.
-        cells: Cells aimed at for each position; vocabularies of up to 8 tokens are kept as they are.
+        cells: Cells aimed at for each position; vocabularies of up to 8 tokens are kept as they are, and larger ones
+            where the rows depend on the tokens before them.
         tau: Relative tolerance within which rounding decides whether p exceeds q.
 
     Returns:
-        The lumping, or None for a contextual case of more tokens (its laws do not survive lumping).
+        The lumping, or None for a contextual case of too many blocks (its laws do not survive lumping).
     """
-    if case.vocab_size <= MAX_IDENTITY:
+    enumerable = case.vocab_size ** (case.num_draft_tokens + 1) <= MAX_BLOCKS
+    if case.vocab_size <= MAX_IDENTITY or (case.contextual and enumerable):
         names = identity(case.target[0][0]).labels
         bands = tuple(ties(p, q, tau) for p, q in zip(case.target, case.draft, strict=False))
         return Lumping(case, (names,) * (case.num_draft_tokens + 1), None, bands)
-    if case.contextual:
-        return None
+    return None if case.contextual else lump_further(case, cells, tau)
+
+
+def lump_further(case: Case, cells: int, tau: float) -> Lumping:
+    """Lump the tokens of a case without contexts into about ``cells`` cells per position, however few they are."""
     parts = [ratio(p[0], q[0], cells, tau) for p, q in zip(case.target, case.draft, strict=False)]
     last = case.target[-1][0]
     parts.append(ratio(last, case.draft[-1][0], cells, tau) if case.draft else index(last, cells))

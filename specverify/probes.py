@@ -16,14 +16,14 @@ import numpy as np
 from specverify.arrays import FloatArray, IntArray
 from specverify.cases import Case
 from specverify.distinct import Blocks, Outcomes, first_tokens
-from specverify.lumping import Law, Lumping, View, block_law, lump, rule_law, rules_of
+from specverify.lumping import Law, Lumping, View, block_law, lump, lump_further, rule_law, rules_of
 from specverify.partition import Partition, identity, index, mass, ratio
 from specverify.reference import RULES, Rule, TreeRule
 from specverify.round_views import CELLS, RoundView, round_questions
-from specverify.trace import Trace
+from specverify.trace import ROUNDS, Trace
 from specverify.views import Question, block_question, draft_question, outcome_question, rule_questions
 
-__all__ = ["ROUNDS", "CaseProbes", "Probe", "case_probes"]
+__all__ = ["CaseProbes", "Probe", "case_probes"]
 
 Views: TypeAlias = dict[str, Any]
 """A trace through every lens, by name: each a View, or a RoundView."""
@@ -33,7 +33,6 @@ RULE_CELLS = 8
 MAX_BLOCK_CELLS = 128
 MAX_CELLS = 512  # cells of one probe; more are merged
 MAX_OUTCOME_SPACE = 2**20
-ROUNDS = 2  # reported rounds that are looked at: later ones repeat them, in fewer rows
 IMPOSSIBLE = 1e-9  # null probability lent to what cannot happen, so that one rounding accident convicts nobody
 
 
@@ -117,29 +116,45 @@ class CaseProbes:
         self.case = case
         self.tau = tau
         self.rule_lens = lump(case, RULE_CELLS, tau)
-        width = case.num_draft_tokens + 1
-        small = case.vocab_size**width <= MAX_BLOCK_CELLS
-        self.block_lens = self.rule_lens if small else lump(case, int(MAX_BLOCK_CELLS ** (1 / width)) - 1, tau)
+        further = self._further()
+        self.block_lens = self.rule_lens
+        if self.rule_lens is not None and further is not None:
+            self.block_lens = self.rule_lens.then(further)
         self.outcome_space = 0 if self.rule_lens is None or case.loop is not None else _outcome_space(self.rule_lens)
         held = self._rounds(rule) if case.loop is not None else self._rule(rule, drafts)
         made = (*self._first_token(), self._block(), *held)
         self.probes = tuple(probe for probe in made if probe is not None)
-        self._outcomes = dict(self._asked())
-
-    def _asked(self) -> Iterator[tuple[str, Outcomes | Blocks]]:
-        """Give what traces are seen through, where anything is asked of it."""
         asked = {probe.question.lens for probe in self.probes}
-        if self.rule_lens is not None and ("rule" in asked or self.outcome_space or self.case.contextual):
-            yield "rule", Outcomes(self.rule_lens, self.case.vocab_size)
-        if self.block_lens is not None and "block" in asked:
-            yield "block", Blocks(self.block_lens, self.case.vocab_size)
+        finely = "rule" in asked or self.outcome_space > 0
+        self.lens = self.rule_lens if finely else self.block_lens
+        self._outcomes = self._blocks = None
+        if self.lens is not None:
+            self._outcomes = Outcomes(self.lens, case.vocab_size)
+            if "block" in asked:
+                self._blocks = Blocks(self.lens, (further if finely else None) or self.lens)
 
-    def views(self, trace: Trace) -> Views:
-        """See a trace of the case through every lens, each distinct outcome once; reported rounds row by row."""
+    def _further(self) -> Lumping | None:
+        """Lump the cells of rules further where whole blocks of them are too many."""
+        lens, width = self.rule_lens, self.case.num_draft_tokens + 1
+        if lens is None or lens.tables is None or self.case.vocab_size**width <= MAX_BLOCK_CELLS:
+            return None
+        return lump_further(lens.case, int(MAX_BLOCK_CELLS ** (1 / width)) - 1, self.tau)
+
+    def views(self, trace: Trace, rng: np.random.Generator) -> Views:
+        """See a trace of the case through every lens, each distinct outcome once; reported rounds row by row.
+
+        Args:
+            trace: The trace.
+            rng: Source of the draws from the target that complete its blocks.
+        """
         views: Views = {"token": first_tokens(trace, self.case.vocab_size)}
         if trace.rounds is not None:
-            views["rounds"] = RoundView.of(self.case, trace, trace.rounds)
-        return views | {name: outcomes.view(trace) for name, outcomes in self._outcomes.items()}
+            views["rounds"] = RoundView.of(self.case, trace, trace.rounds, self.tau)
+        if self._outcomes is not None:
+            views["rule"] = self._outcomes.view(trace)
+        if self._blocks is not None:
+            views["block"] = self._blocks.view(views["rule"], rng)
+        return views
 
     def law(self, rule: Rule | TreeRule) -> Law | None:
         """Enumerate a rule on the case; None where its law cannot be known: lumped tokens, any rule but token."""

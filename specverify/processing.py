@@ -18,6 +18,7 @@ import numpy as np
 from specverify.arrays import BoolArray, FloatArray, IntArray
 from specverify.errors import ConfigError
 from specverify.integers import integer
+from specverify.reading import on_host
 from specverify.wording import brief
 
 __all__ = ["PLAIN", "Grammar", "Sampling"]
@@ -68,7 +69,12 @@ class Grammar:
         mask = np.zeros((len(self.allowed), self.vocab_size), dtype=np.bool_)
         for state, tokens in enumerate(self.allowed):
             mask[state, list(tokens)] = True
-        return mask[self.states(np.asarray(generated))]
+        return mask[self.states(np.asarray(on_host(generated)))]
+
+    @property
+    def free(self) -> bool:
+        """Whether it allows every token everywhere."""
+        return all(set(tokens) == set(range(self.vocab_size)) for tokens in self.allowed)
 
     def states(self, generated: IntArray) -> IntArray:
         """Give the state after the tokens generated so far: int64 [B]."""

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Protocol, TextIO
 
-__all__ = ["ProgressBar", "ProgressState"]
+__all__ = ["NAMING", "ProgressBar", "ProgressState"]
+
+NAMING: Final = "naming the fault"
+"""What stands in place of a case once the run has ended, for the seconds that the diagnosis takes."""
 
 _BAR: Final = 16
 _WIDTH: Final = 100
@@ -66,7 +69,7 @@ class ProgressBar:
     def __call__(self, state: ProgressState) -> None:
         """Show the state of the run, at most ten times a second."""
         now = self._clock()
-        if self._live and now - self._last >= _INTERVAL_S:
+        if self._live and (now - self._last >= _INTERVAL_S or state.case == NAMING):
             self._last = now
             self._draw(_line(state, now - self._start))
 

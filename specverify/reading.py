@@ -198,9 +198,8 @@ def _read_pair(
     accepted, following = (
         vector(value, name, len(draft)) for name, value in zip(("num_accepted", "next_token"), result, strict=True)
     )
-    bad = (accepted < 0) | (accepted > lengths)
-    if bad.any():
-        row = int(bad.argmax())
+    if accepted.min(initial=0) < 0 or (accepted > lengths).any():
+        row = int(((accepted < 0) | (accepted > lengths)).argmax())
         refuse(f"{_row(row, draft)}: got num_accepted {accepted[row]}, expected 0 to {lengths[row]}, its draft length")
     _check_range(following[:, None], "next_token", draft, vocab_size)
     return accepted.astype(np.int64), following.astype(np.int64)

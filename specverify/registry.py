@@ -67,6 +67,12 @@ BUILT_IN = {
         "specverify.adapters.transformers_universal:universal",
         "Hugging Face transformers, generate with a draft model of another vocabulary (extra: transformers)",
     ),
+    "mlx-lm": ("specverify.adapters.mlx_lm:speculative", "mlx-lm, speculative_generate_step (mlx and mlx-lm)"),
+    "llama-cpp": ("specverify.adapters.llama_cpp:drafting", "llama-cpp-python, generate with a draft model (and gguf)"),
+    "llama-cpp-processors": (
+        "specverify.adapters.llama_processors:processors",
+        "llama-cpp-python, generate with a draft model and a logits processor (and gguf)",
+    ),
 }
 """Name to where it is written and what it is. These names come before entry points of the same name."""
 
@@ -80,8 +86,14 @@ NEEDS = {
     "transformers-assisted": ("torch", "transformers"),
     "transformers-prompt-lookup": ("torch", "transformers"),
     "transformers-universal": ("torch", "transformers"),
+    "mlx-lm": ("mlx", "mlx_lm"),
+    "llama-cpp": ("llama_cpp", "gguf"),
+    "llama-cpp-processors": ("llama_cpp", "gguf"),
 }
 """The packages that a built-in needs; the extra is named in its description."""
+
+INSTALLED_AS = {"mlx": "'mlx[cpu]'", "mlx_lm": "mlx-lm", "llama_cpp": "llama-cpp-python"}
+"""What to install for a package that is not installed by its own name."""
 
 
 def names() -> dict[str, str]:
@@ -141,9 +153,8 @@ def _registered(name: str) -> Verifier:
     if name in BUILT_IN:
         missing = [package for package in NEEDS.get(name, ()) if find_spec(package) is None]
         if missing:
-            raise SamplerLoadError(
-                f"{name} needs {' and '.join(missing)}, not installed here: pip install {' '.join(missing)}"
-            )
+            command = " ".join(INSTALLED_AS.get(package, package) for package in missing)
+            raise SamplerLoadError(f"{name} needs {' and '.join(missing)}, not installed here: pip install {command}")
         return load(BUILT_IN[name][0])
     for point in entry_points(group=GROUP):
         if point.name == name:

@@ -15,6 +15,7 @@ from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.declaring import RANDOMNESS
 from specverify.hard import Violation
+from specverify.loop_files import gguf_models
 from specverify.loop_handing import AnyHanded, hand
 from specverify.loop_menu import flat_loop, loop_menu
 from specverify.menu import flat_case, menu
@@ -63,6 +64,9 @@ def replay(verifier: Verifier, seed: int, caller: Caller = call) -> tuple[list[V
 
 def _cases(verifier: Verifier) -> tuple[Case, Case, Case]:
     """Give a case of eight fair bits per row, the witness table, and a case of many tokens."""
+    if "target_model_gguf" in verifier.asks:
+        plain = gguf_models().gguf_cases()[0]
+        return flat_loop(256), plain, plain
     if verifier.loops:
         loops = {case.name: case for case in loop_menu()}
         return flat_loop(256), loops["loop"], loops["loop-deep"]

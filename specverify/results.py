@@ -8,6 +8,7 @@ import platform
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,10 +24,13 @@ from specverify.evidence import Fit, pearson
 from specverify.findings import Finding
 from specverify.judging import COMBINED, Judgement, ProbeResult
 from specverify.lengths import acceptance
+from specverify.loop_menu import PROCESSES
 from specverify.options import MISS, Options
+from specverify.plan import Plan
 from specverify.probes import Probe
+from specverify.progress import NAMING
 from specverify.reports import SCHEMA_VERSION, Report
-from specverify.suite import Run
+from specverify.suite import Progress, Run
 from specverify.tolerance import allowance
 
 __all__ = ["report"]
@@ -37,16 +41,19 @@ MANY = 100  # expected events that are written out
 PACKAGES = ("numpy", "scipy", "torch", "transformers")
 
 
-def report(run: Run) -> Report:
+def report(run: Run, progress: Callable[[Progress], None] | None = None) -> Report:
     """Write down what a run found.
 
     Args:
         run: A run that was executed.
+        progress: Told when a fault begins to be named.
 
     Returns:
         The report.
     """
     judgement = Judgement(run)
+    if judgement.verdict == "nonconformant":
+        run.tell(progress, NAMING)
     checks = [_check(judgement, check) for check in CATALOGUE]
     summary = _summary(checks)
     verifier = judgement.plan.verifier
@@ -302,7 +309,15 @@ def _timing(run: Run) -> dict[str, Any]:
 def _warnings(judgement: Judgement) -> list[str]:
     doubts = judgement.doubts if judgement.verdict == "inconclusive" else []
     seen = (text for run in judgement.run.runs for text in run.seen.warnings)
-    return [*doubts, *judgement.run.warnings, *dict.fromkeys(seen)]
+    return [*doubts, *judgement.run.warnings, *dict.fromkeys(seen), *_left_out(judgement.plan)]
+
+
+def _left_out(plan: Plan) -> list[str]:
+    """Say which cases of a loop were not run for want of a name to load it by."""
+    if not plan.verifier.loops or plan.given or not plan.runs or plan.options.target is not None:
+        return []
+    text = f"the {PROCESSES} cases in fresh processes were not run, where a loop is loaded by name"
+    return [f"{text}; give its name, such as 'my_file.py:my_loop', in place of the function"]
 
 
 def _finite(value: float) -> float | None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from specverify.arrays import BoolArray, FloatArray, IntArray
 from specverify.cases import Case
+from specverify.declaring import LOOP_RULES
 from specverify.trace import Rounds, Trace
 
 __all__ = ["CELLS", "RoundQuestion", "RoundView", "round_questions"]
@@ -32,18 +33,20 @@ class RoundView:
         trace: The trace.
         rounds: What was reported.
         starts: int64 [n, R], how many new tokens there were before each round; beyond the last where there was none.
+        rounded: What is within this of certain, or of a tie, may go either way.
     """
 
     case: Case
     trace: Trace
     rounds: Rounds
     starts: IntArray
+    rounded: float = ROUNDED
 
     @classmethod
-    def of(cls, case: Case, trace: Trace, rounds: Rounds) -> RoundView:
-        """See the rounds of a trace."""
+    def of(cls, case: Case, trace: Trace, rounds: Rounds, tau: float = 0.0) -> RoundView:
+        """See the rounds of a trace; where rounding of the sampler's dtype goes further than usual, ``tau`` says."""
         emitted = np.where(rounds.num_accepted >= 0, rounds.num_accepted + 1, 0)
-        return cls(case, trace, rounds, np.cumsum(emitted, axis=1) - emitted)
+        return cls(case, trace, rounds, np.cumsum(emitted, axis=1) - emitted, max(ROUNDED, tau))
 
     def sums(self, cells: IntArray, number: int) -> IntArray:
         """Count the rows in each of so many cells; -1 is no cell."""
@@ -58,9 +61,10 @@ class RoundView:
         return laws
 
     def runs(self, number: int) -> IntArray:
-        """Give the tokens before a round followed by its drafts: int64 [n, L + G]."""
+        """Give the tokens before a round followed by its drafts: int64 [n, L + G, or more where rounds go beyond L]."""
         tokens, width = self.trace.completed, self.rounds.draft_tokens.shape[2]
-        runs = np.pad(tokens, ((0, 0), (0, width)))
+        beyond = max(0, int(self.starts.max(initial=0)) - tokens.shape[1])
+        runs = np.pad(tokens, ((0, 0), (0, width + beyond)))
         rows = np.arange(len(runs))
         for place in range(width):
             runs[rows, self.starts[:, number] + place] = np.maximum(self.rounds.draft_tokens[:, number, place], 0)
@@ -102,7 +106,8 @@ class RoundQuestion:
     def _drafted(self, view: RoundView) -> IntArray:
         tokens = view.rounds.draft_tokens[:, self.round, self.position]
         laws = view.rounds.claimed[:, self.round, self.position]
-        return _cells(laws, tokens, view.rounds.coins[:, self.round, self.position], tokens >= 0)
+        asked = (tokens >= 0) & (view.rounds.num_accepted[:, self.round] >= 0)  # rows that are done draft nothing
+        return _cells(laws, tokens, view.rounds.coins[:, self.round, self.position], asked)
 
     def _accepted(self, view: RoundView) -> IntArray:
         drafts, accepted = view.rounds.draft_tokens[:, self.round], view.rounds.num_accepted[:, self.round]
@@ -112,10 +117,10 @@ class RoundQuestion:
         q = _normal(view.rounds.claimed[:, self.round, self.position])[rows, x]
         with np.errstate(divide="ignore", invalid="ignore"):
             chance = p if self.rule == "match" else np.where(q > 0, np.minimum(p / q, 1), p > 0)
-        chance = np.where(chance > 1 - ROUNDED, 1.0, chance)
+        chance = np.where(chance > 1 - view.rounded, 1.0, chance)
         laws = np.stack([chance, 1 - chance], axis=1)
         reached = (accepted >= self.position) & (x >= 0) & (at < len(view.case.target)) & ~self._ended(view, at)
-        tied = (np.abs(p - q) <= ROUNDED * q) & (self.rule == "token")
+        tied = (np.abs(p - q) <= view.rounded * q) & (self.rule == "token")
         refused = np.where(accepted > self.position, 0, 1)
         return _cells(
             laws, refused, view.rounds.coins[:, self.round, width + self.position], reached & ~tied, ordered=False
@@ -134,9 +139,12 @@ class RoundQuestion:
             laws = np.where(refused[:, None], self._residual(view, p, drafts[:, self.position]), p)
         asked = (accepted == self.position) & (at < len(view.case.target)) & ~self._ended(view, at)
         y = view.trace.completed[rows, np.minimum(at, view.trace.completed.shape[1] - 1)]
-        asked &= ~(refused & (np.abs(laws[rows, y]) <= ROUNDED) & (p[rows, y] > 0))
+        asked &= ~(refused & (np.abs(laws[rows, y]) <= view.rounded) & (p[rows, y] > 0))
         return _cells(
-            np.maximum(laws, 0), y, view.rounds.coins[:, self.round, 2 * width], asked & (laws > ROUNDED).any(axis=1)
+            np.maximum(laws, 0),
+            y,
+            view.rounds.coins[:, self.round, 2 * width],
+            asked & (laws > view.rounded).any(axis=1),
         )
 
     def _residual(self, view: RoundView, p: FloatArray, x: IntArray) -> FloatArray:
@@ -159,7 +167,7 @@ def round_questions(rounds: int, num_draft_tokens: int, rule: str | None) -> Ite
     for number in range(rounds):
         for position in range(num_draft_tokens):
             yield RoundQuestion("SV-PRP-001", number, position)
-        if rule in ("token", "match"):
+        if rule in LOOP_RULES:
             for position in range(num_draft_tokens):
                 yield RoundQuestion("SV-RND-001", number, position, rule)
             for position in range(num_draft_tokens + 1):

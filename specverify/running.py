@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -18,19 +19,21 @@ from specverify.arrays import IntArray
 from specverify.calling import Caller, SamplerRaised, here
 from specverify.cases import Case
 from specverify.contract import Verifier
-from specverify.distinct import each_row, lengths
+from specverify.distinct import each_row
 from specverify.hard import HardChecks, Violation
 from specverify.loop_handing import hand
 from specverify.lumping import View
 from specverify.probes import Probe, case_probes
-from specverify.reading import OutputFault
+from specverify.reading import OutputFault, refuse
 from specverify.sampling import CaseSampler
 from specverify.schedule import Planned
+from specverify.together import replies
 from specverify.trace import Rounds, Trace
 
 __all__ = ["CaseRun", "Counted", "Tally", "Unit"]
 
 BLOCK = 2**16
+KEPT = 2**24  # bytes that freed arrays of a unit may take and yet stay with the process
 FIRST_BATCHES = (1, 2, 3, 5, 17)  # the first calls of a case are small, so that every size is seen
 
 
@@ -44,6 +47,7 @@ class Tally:
         overlap: float64 [G], sum over the tested rows of sum_x min(p, q), the acceptance due under the token rule.
         emitted: Tokens that the sampler itself emitted.
         stopped: Rows in which a draft was rejected.
+        rounds: Rows of which a loop reported its rounds.
     """
 
     tested: IntArray
@@ -51,6 +55,7 @@ class Tally:
     overlap: np.ndarray[tuple[int], np.dtype[np.float64]]
     emitted: int = 0
     stopped: int = 0
+    rounds: int = 0
 
     def add(self, other: Tally) -> None:
         """Add what was seen elsewhere."""
@@ -59,6 +64,7 @@ class Tally:
         self.overlap += other.overlap
         self.emitted += other.emitted
         self.stopped += other.stopped
+        self.rounds += other.rounds
 
 
 @dataclass(frozen=True)
@@ -155,12 +161,15 @@ class CaseRun:
     caller: Callable[[], AbstractContextManager[Caller]] = here
 
     def __post_init__(self) -> None:
+        _keep_freed_memory()
         self.handed = hand(self.planned.case, self.verifier)
         self.case: Case = self.handed.case
         self.case_probes = case_probes(self.case, self.tau, self.rule, self.verifier.drafts)
         self.probes = [probe for probe in self.case_probes.probes if self.selects(probe.check)]
         self.seen = self._nothing()
-        self._hard = HardChecks(self.case, self.tau, self.rule == "token" and self.case.loop is None)
+        self._hard = HardChecks(
+            self.case, self.tau, self.rule == "token" and self.case.loop is None, self.case_probes.lens
+        )
         self._sampler = CaseSampler(self.case)
         self._overlaps = [np.minimum(p, q).sum(axis=1) for p, q in zip(self.case.target, self.case.draft, strict=False)]
         self._key = zlib.crc32(self.case.name.encode("utf-8", "surrogatepass"))
@@ -183,14 +192,14 @@ class CaseRun:
     def carry_out(self, unit: Unit) -> tuple[Counted, Trace | None]:
         """Run a unit and count it; nothing is kept. There is no trace where a call was faulty."""
         found = self._nothing()
-        trace = self._run(unit, found)
+        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence([self.seed, self._key, *unit.place])))
+        trace = self._run(unit, found, rng)
         if trace is not None:
-            self._count(trace, found)
+            self._count(trace, found, rng)
         return found, trace
 
-    def _run(self, unit: Unit, found: Counted) -> Trace | None:
+    def _run(self, unit: Unit, found: Counted, rng: np.random.Generator) -> Trace | None:
         rows, case = unit.rows, self.case
-        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence([self.seed, self._key, *unit.place])))
         drafted, num_draft_tokens = self._sampler.draft(rows, rng)
         draft_tokens = drafted if case.tree is None else np.full((rows, case.num_draft_tokens), -1)
         accepted, following = np.empty(rows, dtype=np.int64), np.empty(rows, dtype=np.int64)
@@ -200,11 +209,8 @@ class CaseRun:
         began = time.perf_counter()
         try:
             with self.caller() as caller:
-                for (start, stop), seed in zip(bounds, seeds, strict=True):
-                    part = slice(start, stop)
-                    found.calls += 1
-                    given = self.handed, drafted[part], num_draft_tokens[part], seed
-                    reply = caller(self.verifier, *given, watch=start == 0)
+                made = replies(caller, self.verifier, self.handed, drafted, num_draft_tokens, bounds, seeds)
+                for part, reply in made:
                     accepted[part], following[part] = reply.num_accepted, reply.next_token
                     if reply.draft_tokens is not None:
                         draft_tokens[part] = reply.draft_tokens
@@ -213,12 +219,18 @@ class CaseRun:
                     if reply.rounds is not None:
                         rounds.append(reply.rounds)
                     found.warnings.update(dict.fromkeys(reply.warnings))
+                found.calls = len(bounds)
+                if rounds and len(rounds) < len(bounds):
+                    refuse(
+                        f"{len(rounds)} of {len(bounds)} calls reported rounds, expected all or none; report all rounds"
+                    )
         except (OutputFault, SamplerRaised) as error:
             found.fault = Violation("SV-STR-001", self.name, 1, str(error))
             return None
         finally:
             found.seconds = time.perf_counter() - began
-        trace = self._sampler.complete(draft_tokens, num_draft_tokens, accepted, following, rng)
+        whole = case.loop is not None or self.planned.size_class == "stage"
+        trace = self._sampler.complete(draft_tokens, num_draft_tokens, accepted, following, rng, whole=whole)
         return replace(trace, rounds=Rounds.joined(rounds, rng)) if len(rounds) == len(bounds) else trace
 
     def _calls(self, unit: Unit) -> Iterator[tuple[int, int]]:
@@ -232,26 +244,27 @@ class CaseRun:
             yield start, min(start + limit, unit.rows)
             start += limit
 
-    def _count(self, trace: Trace, found: Counted) -> None:
-        views = self.case_probes.views(trace)
+    def _count(self, trace: Trace, found: Counted, rng: np.random.Generator) -> None:
+        views = self.case_probes.views(trace, rng)
         for counts, probe in zip(found.counts, self.probes, strict=True):
             counts += probe.count(views)
         if len(found.outcomes):
             found.outcomes += self.case_probes.count_outcomes(views)
         found.first_tokens += views["token"].sums(views["token"].trace.completed[:, 0], len(found.first_tokens))
-        if self.case.contextual:
-            outcomes = views.get("rule", each_row(trace))
-            suspect = bool(self._hard.find(outcomes.trace))
-        else:
-            outcomes = lengths(trace)
-            suspect = self._hard.suspects(trace)
+        outcomes = views.get("rule") or each_row(trace)
         if self.case.loop is None:
             self._tally(outcomes, found.tally)
         else:  # which of the tokens were drafted is not known
             found.tally.emitted += trace.completed.size
-        if suspect:
+            found.tally.rounds += 0 if trace.rounds is None else len(trace)
+        if self._suspects(trace, outcomes):
             found.violations += self._hard.find(trace)
         found.rows += len(trace)
+
+    def _suspects(self, trace: Trace, outcomes: View) -> bool:
+        if self.case.contextual:  # then nothing is lumped
+            return bool(self._hard.find(outcomes.trace))
+        return self._hard.suspects(trace, outcomes)
 
     def count_of(self, check: str) -> IntArray:
         """Give the counts int64 [K] of a check that has one probe here."""
@@ -267,6 +280,16 @@ class CaseRun:
             tally.overlap[position] += float(overlap[prefix] @ times[tested])
         tally.emitted += int(times @ (trace.num_accepted + (trace.next_token >= 0)))
         tally.stopped += int(times[trace.rejected].sum())
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Have the next unit use the memory that one has freed, once for a process.
+
+    The C library of Linux gives freed memory back to the system beyond twice the size of the largest array that was
+    ever freed alone; to get it anew for each unit takes as long as half of what is done with it.
+    """
+    np.empty(KEPT, dtype=np.uint8)
 
 
 def _distinct(count: int, rng: np.random.Generator) -> list[int]:

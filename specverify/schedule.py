@@ -17,6 +17,7 @@ from typing import NamedTuple
 from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.errors import ConfigError
+from specverify.loops import Loop
 from specverify.menu import menu
 from specverify.nearest import did_you_mean
 from specverify.reference import TREE_MODES
@@ -220,6 +221,8 @@ def _require_fit(case: Case, verifier: Verifier) -> None:
             f"expected a case of {wanted} for the {verifier.kind} {brief(verifier.name)}, got {brief(case.name)} with "
             f"{got}; build it by Case.{'from_loop' if verifier.loops else 'from_rows or Case.from_table'}"
         )
+    if case.loop is not None:
+        _require_loop_fit(case, case.loop, verifier)
     if (case.tree is not None) != verifier.tree:
         wanted, got = ("a tree", "one draft per position") if verifier.tree else ("one draft per position", "a tree")
         raise ConfigError(f"expected a case of {wanted} for {brief(verifier.name)}, got {brief(case.name)} with {got}")
@@ -227,6 +230,20 @@ def _require_fit(case: Case, verifier: Verifier) -> None:
         raise ConfigError(
             f"expected a case that is not ragged, got {brief(case.name)}: {brief(verifier.name)} takes drafts of one "
             f"length only; ask for num_draft_tokens"
+        )
+
+
+def _require_loop_fit(case: Case, loop: Loop, verifier: Verifier) -> None:
+    missing = sorted(loop.sampling.set_names - verifier.asks)
+    if missing:
+        raise ConfigError(
+            f"expected cases that {brief(verifier.name)} can follow, got {brief(case.name)}, which sets {missing[0]}; "
+            f"ask for {missing[0]}, or leave the case out"
+        )
+    if loop.mate and verifier.max_batch == 1:
+        raise ConfigError(
+            f"expected cases of one sequence for {brief(verifier.name)}, got {brief(case.name)} with batch mates; "
+            f"leave it out, or declare a larger max_batch"
         )
 
 

@@ -145,7 +145,7 @@ class Run:
                     self.undecided[finding.check] = text
                 else:
                     self.findings.append(finding)
-            self._tell(progress, run.name)
+            self.tell(progress, run.name)
 
     def _add(self, run: CaseRun, done: Done) -> Done:
         run.seen.add(done.counted)
@@ -169,7 +169,7 @@ class Run:
                 ready = next(results)
                 if run.seen.fault is None:  # a faulty call ends the case
                     self._add(run, ready())
-            self._tell(progress, run.name)
+            self.tell(progress, run.name)
         return False
 
     def _record(self) -> None:
@@ -212,7 +212,8 @@ class Run:
             self.stopped = f"the time limit of {limit:g} s was reached"
         return bool(self.stopped)
 
-    def _tell(self, progress: Callable[[Progress], None] | None, case: str) -> None:
+    def tell(self, progress: Callable[[Progress], None] | None, case: str) -> None:
+        """Say how far the run is, to whoever asked for it."""
         if progress is not None:
             done = sum(run.seen.rows for run in self.runs)
             progress(Progress(done, self.plan.rows, self.log10_e(), self.threshold, case))

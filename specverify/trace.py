@@ -13,7 +13,9 @@ import numpy as np
 
 from specverify.arrays import BoolArray, FloatArray, IntArray
 
-__all__ = ["Rounds", "Trace"]
+__all__ = ["ROUNDS", "Rounds", "Trace"]
+
+ROUNDS = 4  # reported rounds that are looked at: what comes later comes in few rows
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class Trace:
         num_draft_tokens: int64 [n], each row's own draft length.
         num_accepted: int64 [n], the accepted length.
         next_token: int64 [n], the replacement or bonus token; -1 when none was emitted.
-        completed: int64 [n, G + 1], the emitted tokens followed by target draws.
+        completed: int64 [n, G + 1], the emitted tokens followed by target draws; or [n, 1], the first of them, where
+            the rest is drawn when blocks are counted.
         rounds: What a generator reported of its rounds, if it did; its new tokens are then the completed block.
 
     Example:

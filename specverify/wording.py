@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["brief", "clip", "printable", "told"]
+__all__ = ["brief", "clip", "printable", "times", "told"]
 
 _DIRECTION = "\u202a-\u202e\u2066-\u2069"  # these make a terminal show text in another order than it is written
 _CONTROLS = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029{_DIRECTION}\ud800-\udfff]")
@@ -18,6 +18,16 @@ def clip(text: str, limit: int) -> str:
         'abc... (6 characters)'
     """
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text):,} characters)"
+
+
+def times(count: int) -> str:
+    """Say how often.
+
+    Example:
+        >>> times(1), times(1200)
+        ('once', '1,200 times')
+    """
+    return "once" if count == 1 else f"{count:,} times"
 
 
 def printable(text: str, *, lines: bool = False) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import warnings
@@ -23,7 +24,7 @@ from specverify.contract import Verifier
 from specverify.errors import ConfigError, SamplerLoadError
 from specverify.loop_handing import AnyHanded
 from specverify.serving import Answer, Request, declaration, serve
-from specverify.wording import brief
+from specverify.wording import brief, told
 
 __all__ = ["MAX_LOST", "SamplerLost", "Worker", "require_same", "start_method"]
 
@@ -129,7 +130,13 @@ class Worker:
         return reply
 
     def _ask(self, request: object, limit: float) -> Any:
-        self._connection.send(request)
+        try:
+            self._connection.send(request)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ConfigError(
+                f"expected cases that another process can be given, got {told(error)}; define their models at the top "
+                f"of a module, or leave out --timeout"
+            ) from None
         if not self._connection.poll(limit):
             raise TimeoutError
         return self._connection.recv()

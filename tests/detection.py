@@ -89,8 +89,9 @@ class Watch:
     def add(self, blocks: npt.NDArray[np.int64]) -> None:
         """Count blocks int64 [n, 2]."""
         n = len(blocks)
-        zero, none = np.zeros(n, dtype=np.int64), np.full((n, 1), -1)
-        views = self.probes.views(Trace(none, zero, zero, zero - 1, blocks))
+        one = np.ones(n, dtype=np.int64)
+        trace = Trace(blocks[:, :1], one, one, blocks[:, 1], blocks)  # nothing is owed: what was drawn is all there is
+        views = self.probes.views(trace, np.random.default_rng(0))
         for counts, probe in zip(self.counts, self.probes.probes, strict=True):
             counts += probe.count(views)
         self.first += np.bincount(blocks[:, 0], minlength=len(self.first))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-EXTRAS = {"torch", "transformers"}
+EXTRAS = {"torch", "transformers", "mlx", "mlx_lm", "llama_cpp", "gguf"}  # and engines that adapters call
 PROJECT = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text(encoding="utf-8"))
 
 

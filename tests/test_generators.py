@@ -97,7 +97,6 @@ def test_a_loop_that_forgets_the_prompt_is_nonconformant() -> None:
     def forgets(target_model: Any, prompt: Any, max_new_tokens: int, seed: int, temperature: float) -> Any:
         return plain(target_model, prompt[:, -1:], max_new_tokens, seed, temperature)
 
-    forgets.eos_token_id = None  # type: ignore[attr-defined]
     report = specverify.check(forgets, cases=FEW[:1], samples=ROWS)
     assert (report.verdict, report.lossless, _status(report, "SV-JNT-001")) == ("nonconformant", False, "failed")
 
@@ -197,7 +196,15 @@ def _called(function: Any, case: Case = CASES["loop"], rows: int = 2) -> Any:
         ([[0, 1, 2, 0, 1]] * 2, "expected [2, at most 4]"),
         (
             specverify.Generation([[0, 1, 2, 0]] * 2, [3]),  # type: ignore[list-item]  # the fault that is told
-            "round 0 is a int, expected specverify.Round",
+            "round 0 is of type int, expected specverify.Round",
+        ),
+        (
+            specverify.Generation([[0, 1, 2, 0]] * 2, None),  # type: ignore[arg-type]  # the fault that is told
+            "rounds is of type NoneType, expected a list of specverify.Round; leave it out to report none",
+        ),
+        (
+            specverify.Generation([[0, 1, 2, 0]] * 2, iter([])),  # type: ignore[arg-type]  # the fault that is told
+            "rounds is of type list_iterator, expected a list of specverify.Round",
         ),
     ],
 )

@@ -89,7 +89,7 @@ def test_the_line_of_a_function_has_the_given_case() -> None:
 def test_evidence_of_all_checks_together_has_a_case() -> None:
     """Where no check fails alone, the case with most of the evidence is shown, and not as one that shows the fault."""
     other = Case.from_rows("BA", ["2/5", "3/5"], ["1/5", "4/5"], num_draft_tokens=1)
-    run = Run(plan(load("fault:K11"), cases=[AB, other], samples=6_000, seed=1))
+    run = Run(plan(load("fault:K11"), cases=[AB, other], samples=10_000, seed=1))
     run.execute()
     judgement = Judgement(run)
     assert judgement.verdict == "nonconformant"

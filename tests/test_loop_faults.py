@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -20,13 +21,14 @@ from specverify.errors import ConfigError
 from specverify.faults import CATALOGUE, KNOWN_FAULTS, LOOP_FAULTS, LoopFault, fault_sampler
 from specverify.faults.loop_controls import CONTROLS
 from specverify.faults.loop_fault import due_law
-from specverify.faults.loop_steps import Asked, State, block_law, play_turn
+from specverify.faults.loop_law import block_law, turn_law
+from specverify.faults.loop_steps import Asked, LoopEdit, State, play_turn
 from specverify.generating import Generation
-from specverify.loop_menu import loop_menu
+from specverify.loop_menu import flat_loop, loop_menu
 from specverify.loops import Loop
 from specverify.menu import menu
 from specverify.processing import Sampling
-from specverify.reference import Model, Outcome, branch_law, completed_law, target_law, total_variation
+from specverify.reference import Model, Outcome, Tape, branch_law, completed_law, target_law, total_variation
 from specverify.registry import load
 
 CASES = {case.name: case for case in loop_menu()}
@@ -40,6 +42,8 @@ DISTANCES = {
     "G02": ("loop", 0.30),
     "G03": ("loop", 0.15),
     "G04": ("loop", 0.12),
+    "K01-loop": ("loop", 0.25),
+    "K02-loop": ("loop", 0.08),
     "G05": ("loop", 0.40),
     "G06": ("loop", 0.45),
     "G07": ("loop", 0.20),
@@ -72,6 +76,8 @@ HIDDEN = {
     "G02": ("loop-no-draft",),
     "G03": ("loop-no-draft",),
     "G04": ("loop-no-draft",),
+    "K01-loop": ("loop-no-draft",),
+    "K02-loop": ("loop-no-draft",),
     "G05": ("loop-no-draft",),
     "G07": ("loop-no-draft",),
     "G08": ("loop", "loop-deep"),
@@ -106,6 +112,47 @@ def test_controls_have_the_law_that_is_due(control: str, case: Case) -> None:
     """Whatever is drafted, however the drafts are processed, and by any lossless rule: exactly, on every case."""
     assert case.loop is not None
     assert np.abs(block_law(CONTROLS[control].edit, case.loop) - due_law(case)).max() < 1e-12
+
+
+PLAYED = [(name, fault.edit) for name, fault in LOOP_FAULTS.items() if not fault.edit.runs_on]
+PLAYED += [(name, control.edit) for name, control in CONTROLS.items()]
+
+
+@pytest.mark.parametrize("more", [False, True], ids=["as-needed", "overdrafts"])
+@pytest.mark.parametrize("name", ["loop", "loop-end", "loop-grammar"])
+def test_rounds_position_by_position_have_the_law_of_whole_rounds(name: str, more: bool) -> None:
+    """What is not drafted after a rejection has no say: text by text, from the start and after every first token."""
+    asked = Asked.of(CASES[name].loop)  # type: ignore[arg-type]
+    for key, edit in PLAYED:
+        played = replace(edit, overdrafts=more or edit.overdrafts)
+        for text in ((), (0,), (1, 0), (0, 1, 0)):
+            state = State(text, edit.start)
+            whole = branch_law(partial(state_after, played, asked, state))
+            short = turn_law(played, asked, state)
+            assert by_text(whole) == pytest.approx(by_text(short), abs=1e-12), (key, text)
+
+
+def state_after(edit: LoopEdit, asked: Asked, state: State, tape: Tape) -> State:
+    """Play a round to its end."""
+    return play_turn(edit, asked, state, tape).state
+
+
+def by_text(law: Mapping[State, Any]) -> dict[Any, float]:
+    """Give the law of what counts: the text, and what is remembered where more is to come."""
+    found: dict[Any, float] = {}
+    for state, weight in law.items():
+        key = state.text if len(state.text) == 4 or 2 in state.text else state
+        found[key] = found.get(key, 0.0) + float(weight)
+    return found
+
+
+def test_the_law_of_the_first_token_is_that_of_the_block() -> None:
+    """Also where blocks are too many to be listed."""
+    for fault in SHOWN:
+        law = fault.law(CASES["loop"]).reshape(3, -1).sum(axis=1)
+        assert fault.first_token_law(CASES["loop"]) == pytest.approx(law, abs=1e-12)
+    wide = flat_loop(256)
+    assert LOOP_FAULTS["G05"].first_token_law(wide) == pytest.approx(np.full(256, 1 / 256))
 
 
 @pytest.mark.parametrize("fault", SHOWN, ids=ids)
@@ -268,6 +315,7 @@ def test_seeds_are_kept_by_the_reference_and_by_no_fault_of_seeds() -> None:
         ("reference-generate", True, True),
         ("fault:G10", False, False),
         ("fault:G10b", True, False),
+        ("fault:G10c", True, False),
     ):
         sampler = load(name)
         tokens = drawn(sampler, case, 5, 64)

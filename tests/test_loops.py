@@ -192,7 +192,7 @@ def test_what_no_loop_can_be_asked_is_refused(changes: dict[str, Any], message: 
 def test_a_case_that_is_too_large_or_has_no_law_is_refused() -> None:
     """Every run of new tokens is a cell, and every run has a next token."""
     with pytest.raises(
-        ConfigError, match="expected at most 4000000 runs of new tokens, got V=2 with max_new_tokens=22"
+        ConfigError, match="expected at most 200,000 runs of new tokens, got V=2 with max_new_tokens=22"
     ):
         Case.from_loop("long", Loop(COIN, COIN, (0,), 1, 22))
     grammar = Grammar(((1,), (0,)), ((1, 1), (1, 1)), 2)

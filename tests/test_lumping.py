@@ -185,12 +185,19 @@ def test_up_to_eight_tokens_nothing_is_lumped() -> None:
     assert lens.labels == (("token 0", "token 1", "token 2"),) * 3
 
 
-def test_nine_tokens_in_context_cannot_be_lumped() -> None:
-    """Their laws depend on which token of a cell it was, so there is no lumping."""
+def test_many_tokens_in_context_are_kept_or_cannot_be_lumped() -> None:
+    """Their laws depend on which token of a cell it was: where their blocks are too many there is no lumping."""
     rows: dict[Prefix, list[Fraction]] = {
         p: [Fraction(1, 9)] * 9 for n in range(2) for p in product(range(9), repeat=n)
     }
-    assert lump(Case.from_table("t", rows, rows, num_draft_tokens=1), 8, 1e-12) is None
+    kept = lump(Case.from_table("t", rows, rows, num_draft_tokens=1), 8, 1e-12)
+    assert kept is not None
+    assert kept.tables is None
+    flat = np.full((1, 500), 1 / 500)
+    wide = Case.from_rows("w", flat[0], flat[0], num_draft_tokens=2)
+    wide = wide.replace_rows([flat, np.repeat(flat, 500, axis=0), *wide.target[2:]], wide.draft)
+    assert wide.contextual
+    assert lump(wide, 8, 1e-12) is None
 
 
 # --- views -----------------------------------------------------------------------------------------------------------

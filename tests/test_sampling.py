@@ -4,11 +4,10 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
+from played import Played, played, words_of  # noqa: F401  # a fixture
 
 from specverify.arrays import FloatArray, IntArray
 from specverify.cases import Case, Prefix, Row
@@ -20,24 +19,14 @@ BY_NAME = {case.name: case for case in menu()}
 LARGEST = 1 - 2.0**-53  # the largest uniform that a generator gives
 
 
-class Given(np.random.Generator):
+pytestmark = pytest.mark.usefixtures("played")
+
+
+class Given(Played):
     """A generator that plays given uniforms, one array a draw, and given lengths."""
 
     def __init__(self, *uniforms: FloatArray, lengths: IntArray | None = None) -> None:
-        super().__init__(np.random.PCG64(0))
-        self.left = list(uniforms)
-        self.lengths = lengths
-
-    def integers(self, low: int, high: int, size: int, dtype: Any = np.int64) -> npt.NDArray[Any]:  # type: ignore[override]
-        """Play the next uniforms as the words that a generator makes them of, or the lengths."""
-        if dtype is np.uint64:
-            uniforms = self.left.pop(0)
-            assert (low, high, uniforms.shape) == (0, 2**64, (size,))
-            return (uniforms * 2.0**53).astype(np.uint64) << np.uint64(11)
-        assert self.lengths is not None
-        assert self.lengths.shape == (size,)
-        assert ((self.lengths >= low) & (self.lengths < high)).all()
-        return self.lengths
+        super().__init__(*map(words_of, uniforms), lengths=lengths)
 
 
 def fractions(row: Row) -> list[Fraction]:

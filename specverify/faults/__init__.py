@@ -17,6 +17,7 @@ from specverify.faults.laws import first_token_law, outcome_law_arrays
 from specverify.faults.longer import FAULTS as _LONGER
 from specverify.faults.loop_fault import LoopFault
 from specverify.faults.loop_processing import FAULTS as _LOOP_PROCESSING
+from specverify.faults.loop_rounds import FAULTS as _LOOP_ROUNDS
 from specverify.faults.loop_state import FAULTS as _LOOP_STATE
 from specverify.faults.proposals import FAULTS as _PROPOSALS
 from specverify.faults.record import Fault
@@ -49,7 +50,7 @@ CATALOGUE = MappingProxyType(
 """The known faults of a round by id, in the order of the ids."""
 
 LOOP_FAULTS = MappingProxyType(
-    {fault.id: fault for fault in sorted((*_LOOP_PROCESSING, *_LOOP_STATE), key=lambda x: x.id)}
+    {fault.id: fault for fault in sorted((*_LOOP_PROCESSING, *_LOOP_ROUNDS, *_LOOP_STATE), key=lambda x: x.id)}
 )
 """The known faults of generate loops by id, in the order of the ids."""
 

@@ -11,7 +11,8 @@ from specverify.arrays import FloatArray
 from specverify.cases import Case
 from specverify.contract import Verifier
 from specverify.errors import ConfigError
-from specverify.faults.loop_steps import LoopEdit, block_law
+from specverify.faults.loop_law import block_law, first_token_law
+from specverify.faults.loop_steps import LoopEdit
 from specverify.faults.record import SHOWS, Record
 from specverify.wording import brief
 
@@ -43,7 +44,7 @@ class LoopFault(Record):
         return verifier.loops and self.shows == "law"
 
     def law(self, case: Case, *, overdrafts: bool = False) -> FloatArray:
-        """Give the exact law of all new tokens, float64 [V ** L]; see ``loop_steps.block_law``.
+        """Give the exact law of all new tokens, float64 [V ** L]; see ``loop_law.block_law``.
 
         Args:
             case: A case of a loop.
@@ -53,6 +54,15 @@ class LoopFault(Record):
             ConfigError: The case asks for no loop.
         """
         return _law(self.edit, case, overdrafts)
+
+    def first_token_law(self, case: Case) -> FloatArray:
+        """Give the exact law of the first new token, float64 [V].
+
+        Args:
+            case: A case of a loop, perhaps of too many tokens for the law of all new ones.
+        """
+        assert case.loop is not None
+        return first_token_law(self.edit, case.loop)
 
     def distance(self, case: Case) -> float:
         """Give the total variation between the law of all new tokens and the one that is due.
@@ -83,7 +93,7 @@ def _law(edit: LoopEdit, case: Case, overdrafts: bool) -> FloatArray:
 
 @lru_cache(maxsize=2**8)
 def due_law(case: Case) -> FloatArray:
-    """Give the law of all new tokens that is due, float64 [V ** L], numbered as ``loop_steps.block_law`` does.
+    """Give the law of all new tokens that is due, float64 [V ** L], numbered as ``loop_law.block_law`` does.
 
     Args:
         case: A case of a loop.

@@ -71,6 +71,11 @@ def _one_stream(seeds: IntArray) -> Iterator[np.random.Generator]:
     return repeat(np.random.default_rng(int(seeds[0])))
 
 
+def _same_streams(seeds: IntArray) -> Iterator[np.random.Generator]:
+    """Start the rows of every call from the same seeds."""
+    return map(np.random.default_rng, range(len(seeds)))
+
+
 def _own_stream() -> Streams:
     """Draw from a generator that goes on from call to call."""
     rng = np.random.default_rng(0)
@@ -189,7 +194,7 @@ FAULTS = (
         "seed_contract",
         "ignores the seeds that it asked for, and draws from a generator of its own",
         "a call cannot be replayed",
-        "start the generator of every row from the row's seed",
+        "start the generator of a call from its seed, or that of every row from the row's own",
         exposed_by="the same call twice",
         hidden_by="every law",
         provenance="vllm-project/vllm#6034, vllm-project/vllm#6038, vllm-project/vllm-ascend#13608",
@@ -209,6 +214,19 @@ FAULTS = (
         shows="replay",
         case="loop",
         build=_drawing(lambda: _one_stream),
+    ),
+    LoopFault(
+        "G10c",
+        "seed_fixed",
+        "ignores the seeds that it asked for, and starts every call from one of its own",
+        "calls with different seeds give one and the same text, so that all of them are worth one",
+        "start the generator of a call from its seed, or that of every row from the row's own",
+        exposed_by="two calls with different seeds",
+        hidden_by="the law of a single call, and the same call twice",
+        provenance="the counterpart of G10, not reported in this form",
+        shows="replay",
+        case="loop",
+        build=_drawing(lambda: _same_streams),
     ),
     LoopFault(
         "G13",

@@ -1,4 +1,4 @@
-"""A generate loop is a step of a hashable state on a tape: the same text is the loop, its exact law and its faults.
+"""A generate loop is a step of a hashable state on a tape: the same text is the loop and its faults.
 
 A step is one round: draft from q, verify by the token rule with p, emit what was accepted and one token more. The state
 is the tokens generated so far, and whatever a faulty loop remembers beside them.
@@ -6,20 +6,17 @@ is the tokens generated so far, and whatever a faulty loop remembers beside them
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from specverify.arrays import FloatArray
 from specverify.loops import LanguageModel, Loop
 from specverify.processing import Sampling
-from specverify.reference import Row, Rule, Tape, acceptance, branch_law, choose, flip, residual
+from specverify.reference import Row, Rule, Tape, acceptance, choose, flip, residual
 
-__all__ = ["Asked", "LoopEdit", "Place", "State", "Tokens", "Turn", "block_law", "ended", "play_turn"]
+__all__ = ["Asked", "LoopEdit", "Place", "State", "Tokens", "Turn", "ended", "may_draft", "play_turn", "replacement"]
 
 Tokens: TypeAlias = tuple[int, ...]
 
@@ -217,11 +214,16 @@ def play_turn(edit: LoopEdit, asked: Asked, state: State, tape: Tape) -> Turn:
     return Turn(State((state.text + emitted)[: asked.max_new_tokens], memory), drafts, laws, kept)
 
 
-def _drafted(edit: LoopEdit, asked: Asked, state: State, tape: Tape) -> tuple[Tokens, tuple[Row, ...]]:
+def may_draft(edit: LoopEdit, asked: Asked, state: State, drafts: Tokens) -> bool:
+    """Say whether there is room for one more draft after these."""
     room = asked.num_draft_tokens if edit.overdrafts else asked.max_new_tokens - len(state.text) - 1
+    return len(drafts) < min(asked.num_draft_tokens, room) and (edit.runs_on or asked.eos not in drafts)
+
+
+def _drafted(edit: LoopEdit, asked: Asked, state: State, tape: Tape) -> tuple[Tokens, tuple[Row, ...]]:
     drafts: Tokens = ()
     laws: tuple[Row, ...] = ()
-    while len(drafts) < min(asked.num_draft_tokens, room) and (edit.runs_on or asked.eos not in drafts):
+    while may_draft(edit, asked, state, drafts):
         q = asked.row(edit.propose, Place(asked, state.text, drafts, None, state.memory))
         if q is None:
             break
@@ -240,51 +242,10 @@ def _verified(
     for i, x in enumerate(drafts):
         p, q = asked.row(edit.accept or edit.target, places[i]), laws[i]
         if not flip(tape, ("accept", i), acceptance(p[x], q[x])):
-            return i, choose(tape, ("final",), asked.row(_replacement, edit, places[i], q))
+            return i, choose(tape, ("final",), asked.row(replacement, edit, places[i], q))
     return len(drafts), choose(tape, ("final",), asked.row(edit.bonus or edit.target, places[-1]))
 
 
-def _replacement(edit: LoopEdit, at: Place, q: Row) -> Row:
+def replacement(edit: LoopEdit, at: Place, q: Row) -> Row:
+    """Give the weights of the token that replaces a rejected draft."""
     return residual(edit.target(at), q) if edit.replace is None else edit.replace(at, q)
-
-
-def block_law(edit: LoopEdit, loop: Loop) -> FloatArray:
-    """Give the exact law of all new tokens of a loop on a case.
-
-    Args:
-        edit: The loop.
-        loop: What it is asked for.
-
-    Returns:
-        float64 [V ** L]: the probability of each block, numbered in base V with the first token leading; an end of
-        sequence fills the block.
-
-    Example:
-        >>> from specverify.loop_menu import flat_loop
-        >>> block_law(LoopEdit(), flat_loop(2).loop).round(12).tolist()
-        [0.25, 0.25, 0.25, 0.25]
-    """
-    asked = Asked.of(loop)
-    law: defaultdict[State, float] = defaultdict(float, {State((), edit.start): 1.0})
-    for length in range(loop.max_new_tokens):  # every round adds a token
-        for state in [one for one in law if len(one.text) == length and not ended(asked, one)]:
-            weight = law.pop(state)
-            for after, chance in branch_law(partial(_state_after, edit, asked, state)).items():
-                law[after] += weight * float(chance)
-    blocks = np.zeros(loop.vocab_size**loop.max_new_tokens)
-    for state, weight in law.items():
-        blocks[_number(state.text, loop)] += weight
-    return blocks
-
-
-def _state_after(edit: LoopEdit, asked: Asked, state: State, tape: Tape) -> State:
-    return play_turn(edit, asked, state, tape).state
-
-
-def _number(text: Tokens, loop: Loop) -> int:
-    eos = loop.target.eos_token_id
-    end = text.index(eos) if eos is not None and eos in text else len(text)
-    number = 0
-    for i in range(loop.max_new_tokens):
-        number = number * loop.vocab_size + (text[i] if i < end else eos or 0)
-    return number

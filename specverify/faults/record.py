@@ -49,7 +49,7 @@ class Record(ABC):
 
     Attributes:
         id: Stable id, such as K02; its letter is the level: K one draft per position, M several, Q the draft's law, L
-            the processing of rows, G the generate loop, C what it is called with.
+            the processing of rows, G the generate loop, C what it is called with. K02-loop is K02 in a loop.
         name: Short name.
         claim: What the sampler seems to do, to follow "it".
         wrong: Why that is wrong.
