@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from specverify.arrays import FloatArray
+from specverify.contract import Verifier
 from specverify.faults import LOOP_FAULTS
 from specverify.faults.loop_fault import LoopFault, due_law
 from specverify.hypotheses import (
@@ -154,7 +155,13 @@ def _proposals(judgement: Judgement) -> list[Candidate]:
     )
     text = f"the drafted tokens do not follow the q that the loop reports for them (cases {where}). {_so(judgement)}"
     advice = "Report the law after all filters, in the ids and rows of the draft"
-    return [Candidate(None, 1.0, None, f"{text}. {advice}.")]
+    return [Candidate(None, 1.0, None, f"{text}. {advice}. {_extent(judgement.plan.verifier)}.")]
+
+
+def _extent(verifier: Verifier) -> str:
+    """Say how far what was seen goes: an engine's own models and tokens may not be touched by it."""
+    where = f"on {verifier.version}, " if verifier.version else ""
+    return f"That was seen {where}with the small models of the kit; other versions, models and tokens were not checked"
 
 
 def _so(judgement: Judgement) -> str:
