@@ -7,6 +7,7 @@ from .forms import FORMS, Form, save
 from .html import html
 from .junit import junit
 from .markdown import markdown
+from .phrases import law
 from .terminal import render, render_check, wants_color
 from .text import entries, hanging, scientific, table
 
@@ -21,6 +22,7 @@ __all__ = [
     "hanging",
     "html",
     "junit",
+    "law",
     "markdown",
     "render",
     "render_check",

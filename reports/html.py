@@ -121,9 +121,13 @@ def _first(checks: Sequence[Document], name: str, make: Callable[[Document], Pic
     return next((make(check) for check in checks if check["id"] == name), None)
 
 
+def _law(example: Document, key: str) -> list[str]:
+    return law(example[key], example.get("rows_by", ""), most_rows=_LAW_ROWS, most_tokens=_LAW_TOKENS)
+
+
 def _example(example: Document | None) -> Document | None:
     """Make the counterexample ready to be shown: its laws, and what is exact beside what was observed."""
     if example is None:
         return None
-    laws = {name: law(example[key], most_rows=_LAW_ROWS, most_tokens=_LAW_TOKENS) for name, key in _LAWS.items()}
+    laws = {name: _law(example, key) for name, key in _LAWS.items()}
     return {**example, "title": example_title(example), "laws": laws, "pairs": list(quantities(example))}

@@ -91,7 +91,7 @@ def _counterexample(example: Document | None) -> Iterator[Section]:
     if example is None:
         return
     drafted = f"{example['draft']} drafted token{'' if example['draft'] == 1 else 's'}"
-    laws = "".join(f"- {name}: {_law(example[key])}\n" for name, key in (("target p", "p"), ("draft q", "q")))
+    laws = "".join(f"- {name}: {_law(example, key)}\n" for name, key in (("target p", "p"), ("draft q", "q")))
     columns = f"{row(['', '', 'exact', 'observed'])}\n{row(['---', '---', '---:', '---:'])}\n"
     rows = [
         f"{row([escaped(quantity), code(label), due, seen])}\n"
@@ -103,8 +103,8 @@ def _counterexample(example: Document | None) -> Iterator[Section]:
     yield Section(f"\nReproduce:\n\n{fenced(example['reproduce'])}\n", [], "")
 
 
-def _law(rows: Sequence[Sequence[float | str]]) -> str:
-    return "; ".join(code(line, len(line)) for line in law(rows))
+def _law(example: Document, key: str) -> str:
+    return "; ".join(code(line, len(line)) for line in law(example[key], example.get("rows_by", "")))
 
 
 def _warnings(warnings: Sequence[str]) -> Section:

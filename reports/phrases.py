@@ -5,6 +5,7 @@ Everything here is plain text from the report document; how it is laid out and e
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import count, product
 from typing import Final
 
 from .cells import due, furthest
@@ -17,6 +18,7 @@ _SHOWN_CELLS: Final = 3
 _LIKELY: Final = 0.05
 _CERTAIN: Final = 0.995
 _VISIBLE: Final = 0.05
+_SMALL: Final = 1e-4
 
 
 def figures(check: Document) -> str:
@@ -77,13 +79,21 @@ def quantities(example: Document) -> Iterator[tuple[str, list[tuple[str, str, st
         yield quantity, parts
 
 
-def law(rows: Sequence[Sequence[float | str]], *, most_rows: int = 4, most_tokens: int = 8) -> list[str]:
+def law(rows: Sequence[Sequence[float | str]], by: str = "", *, most_rows: int = 4, most_tokens: int = 8) -> list[str]:
     """The rows of a law; one too large to read is named by its shape, one that the document lacks by that.
+
+    Args:
+        rows: its rows.
+        by: "context" or "position", by which several rows are then labelled.
+        most_rows: rows that are shown.
+        most_tokens: length up to which rows are shown.
 
     >>> law([["3/5", "2/5"]] * 3, most_rows=1)
     ['3/5  2/5', '(2 more rows in the report document)']
     >>> law([["3/5", "2/5"]] * 2, most_rows=1)[1]
     '(1 more row in the report document)'
+    >>> law([[0.5, 0.5], [0.25, 0.75], [1 / 3, 2 / 3]], "context")
+    ['first    0.5000  0.5000', 'after 0  0.2500  0.7500', 'after 1  0.3333  0.6667']
     """
     if not rows:
         return ["too large to show"]
@@ -91,4 +101,23 @@ def law(rows: Sequence[Sequence[float | str]], *, most_rows: int = 4, most_token
         return [f"{len(rows)} rows of {len(rows[0])}, in the report document"]
     left = len(rows) - most_rows
     more = [f"({left} more row{'' if left == 1 else 's'} in the report document)"] if left > 0 else []
-    return ["  ".join(map(str, row)) for row in rows[:most_rows]] + more
+    names = _row_names(len(rows[0]), by) if len(rows) > 1 else iter(())
+    shown = [(next(names, ""), *map(_share, row)) for row in rows[:most_rows]]
+    width = max(len(name) for name, *_ in shown)
+    return ["  ".join([name.ljust(width)] * bool(width) + values) for name, *values in shown] + more
+
+
+def _row_names(size: int, by: str) -> Iterator[str]:
+    """Name rows by the tokens before them, in the order of the document, or by their position."""
+    if by == "position":
+        yield from (f"position {number}" for number in count(1))
+    for length in count() if by == "context" else ():
+        for tokens in product(range(size), repeat=length):
+            yield f"after {' '.join(map(str, tokens))}" if tokens else "first"
+
+
+def _share(value: float | str) -> str:
+    """A probability by four decimals; fractions as they are, and what four decimals cannot show by two digits."""
+    if isinstance(value, str):
+        return value
+    return f"{value:.4f}" if value == 0 or value >= _SMALL else scientific(value)

@@ -132,8 +132,8 @@ def _counterexample(example: Document | None) -> list[str]:
         rows += [(quantity, "", ""), *((f"  {label}", due, seen) for label, due, seen in parts)]
     return [
         f"{example_title(example).upper()}: {example['case']}, {drafted}",
-        *_law("target p", example["p"]),
-        *_law("draft q", example["q"]),
+        *_law("target p", example, "p"),
+        *_law("draft q", example, "q"),
         "",
         *(f"  {line}" for line in columns(rows, left=1)),
         "",
@@ -141,8 +141,9 @@ def _counterexample(example: Document | None) -> list[str]:
     ]
 
 
-def _law(name: str, rows: Sequence[Sequence[float | str]]) -> list[str]:
-    return [f"  {'' if index else name:<9} {text}" for index, text in enumerate(law(rows))]
+def _law(name: str, example: Document, key: str) -> list[str]:
+    lines = law(example[key], example.get("rows_by", ""))
+    return [f"  {'' if index else name:<9} {text}" for index, text in enumerate(lines)]
 
 
 def _table(checks: Sequence[Document]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -12,13 +13,14 @@ import numpy as np
 from specverify.arrays import FloatArray
 from specverify.case_code import case_code
 from specverify.cases import Case, Prefix, Row
+from specverify.contract import Verifier
 from specverify.judging import COMBINED, Judgement, ProbeResult
 from specverify.options import Options
 from specverify.plan import Plan
 from specverify.running import CaseRun
 from specverify.views import decode_outcomes
 
-__all__ = ["counterexample", "reproduce"]
+__all__ = ["counterexample", "reproduce", "simplicity"]
 
 Pairs = dict[str, dict[str, tuple[float, float]]]  # by quantity and label: observed and exact
 
@@ -43,10 +45,7 @@ def counterexample(judgement: Judgement) -> dict[str, Any] | None:
         failing = [max(counted, key=lambda result: result.log_e)]
     if not failing:
         return None
-    stage = judgement.plan.stage
-    smallest = min(
-        (r.run for r in failing), key=lambda run: (run in stage, run.case.vocab_size, run.case.num_draft_tokens)
-    )
+    smallest = min((r.run for r in failing), key=lambda run: simplicity(judgement.plan, run))
     worst = max((r for r in failing if r.run is smallest), key=lambda r: r.log_e)
     case = worst.run.planned.case
     observed, expected = _quantities(judgement, worst)
@@ -57,11 +56,33 @@ def counterexample(judgement: Judgement) -> dict[str, Any] | None:
         "shown_by": "case" if own else "all evidence",
         "p": _rows(case.target_row, case, case.num_draft_tokens + 1) if shown else [],
         "q": _rows(case.draft_row, case, case.num_draft_tokens) if shown else [],
+        "rows_by": _rows_by(case),
         "draft": case.num_draft_tokens if case.loop is None else case.loop.num_draft_tokens,
         "observed": observed,
         "expected": expected,
         "reproduce": reproduce(judgement.plan, *needed),
     }
+
+
+def simplicity(plan: Plan, run: CaseRun) -> tuple[bool | int, ...]:
+    """Order cases from the simplest: by size, those of loops first by what sets them apart from the plain one.
+
+    Example:
+        >>> from specverify.plan import plan
+        >>> from specverify.registry import load
+        >>> made = plan(load("reference-generate"))
+        >>> [run.name for run in sorted(made.runs, key=lambda run: simplicity(made, run))][:3]
+        ['loop-no-draft', 'loop-one-draft', 'loop']
+    """
+    case, loop = run.case, run.case.loop
+    if loop is None:
+        return run in plan.stage, case.vocab_size, case.num_draft_tokens
+    apart = len(loop.sampling.set_names) + bool(loop.mate) + bool(loop.process) + (loop.target.eos_token_id is not None)
+    return run in plan.stage, apart, loop.num_draft_tokens, case.vocab_size, loop.max_new_tokens
+
+
+def _rows_by(case: Case) -> str:
+    return "context" if case.contextual else "position"
 
 
 def _rows(source: Callable[[Prefix], Row], case: Case, depth: int) -> list[list[str | float]]:
@@ -137,16 +158,35 @@ def reproduce(plan: Plan, *cases: Case) -> str:
     options = plan.options
     chosen: dict[str, Any] = {"profile": options.profile, "seed": options.seed}
     defaults = Options.checked(plan.verifier, profile=options.profile)
-    for name in ("alpha", "require", "samples"):  # what must be detectable has no say in a failure
+    for name in ("alpha", "require", "samples", "only", "timeout"):  # what must be detectable has no say in a failure
         if getattr(options, name) != getattr(defaults, name):
             chosen[name] = getattr(options, name)
     if options.target is not None and not plan.given:
-        given = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in chosen.items())
+        given = " ".join(f"--{name.replace('_', '-')} {_typed(value)}" for name, value in chosen.items())
         return f"specverify check {shlex.quote(options.target)} {given}"
     given = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
     if plan.given:
         codes = [case_code(case) or "the case " + repr(case.name) for case in cases]
         given = f"cases=[{', '.join(codes)}], {given}"
     if options.target is None:
-        return f"specverify.check({plan.verifier.name}, {given})"
+        module, name = imported(plan.verifier)
+        return f"specverify.check({name}, {given})" + (f"  # from {module} import {name}" if module else "")
     return f"import specverify.registry; print(specverify.check(specverify.registry.load({options.target!r}), {given}))"
+
+
+def _typed(value: object) -> str:
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def imported(verifier: Verifier) -> tuple[str, str]:
+    """Give the module and the name by which a sampler can be imported; no module and its own name where it cannot.
+
+    Example:
+        >>> from specverify.adapters.builtin import verify_token
+        >>> imported(verify_token)
+        ('specverify.adapters.builtin', 'verify_token')
+    """
+    module = getattr(verifier.function, "__module__", None) or ""
+    named = vars(sys.modules[module]) if module in sys.modules and module != "__main__" else {}
+    names = [name for name, value in named.items() if value is verifier or value is verifier.function]
+    return (module, names[0]) if names else ("", verifier.name)

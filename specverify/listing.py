@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from specverify.cases import Case
+    from specverify.loops import Loop
 
 __all__ = ["explanations", "listings"]
 
@@ -50,6 +51,12 @@ def _all_cases() -> tuple[Case, ...]:
     return (*menu(), *tree_menu(TREE_MODES), *loop_menu())
 
 
+def _stage_cases() -> list[Case]:
+    from specverify.independence import cases
+
+    return [stage.case for loops in (False, True) for stage in cases(None, loops=loops)]
+
+
 def _rules() -> dict[str, str]:
     from specverify.reference import RULES, TREE_RULES
 
@@ -70,21 +77,53 @@ def explanations() -> Mapping[str, Callable[[], str]]:
     for name, rule in (RULES | TREE_RULES).items():
         description = (inspect.getdoc(rule) or "").partition("\n\n>>>")[0]
         texts[name] = partial(str, f"rule {name}: {description}")
-    return texts | {case.name: partial(_case, case) for case in _all_cases()}
+    return texts | {case.name: partial(_case, case) for case in (*_stage_cases(), *_all_cases())}
 
 
 def _case(case: Case) -> str:
+    from specverify.reports import law
+
     size = f"{case.vocab_size} tokens, {case.num_draft_tokens} drafted"
     if case.tree is not None:
         size += f" at most on a path; parents {', '.join(map(str, case.tree.parents))}; siblings {case.tree.mode}"
     if case.loop is not None:
-        asked = [f"{name} {getattr(case.loop.sampling, name)}" for name in sorted(case.loop.sampling.set_names)]
-        size = (
-            f"{case.vocab_size} tokens, {case.loop.num_draft_tokens} drafted per round, {case.loop.max_new_tokens} new "
-            f"ones after the prompt {' '.join(map(str, case.loop.prompt))}; {', '.join(asked) or 'no filters'}"
-        )
+        size = _loop(case.loop)
     context = "rows depend on the tokens before them" if case.contextual else "rows ignore the tokens before them"
     shown = case.vocab_size <= MAX_SHOWN and case.num_draft_tokens > 0
     rows = (("p", case.target_row(())), ("q", case.draft_row(()))) if shown else ()
-    first = "".join(f"\nfirst {name}:  {'  '.join(str(value) for value in row)}" for name, row in rows)
+    first = "".join(f"\nfirst {name}:  {law([[_plain(x) for x in row]])[0]}" for name, row in rows)
     return f"case {case.name}: {case.description}\n\n{size}; {context}{first}"
+
+
+def _plain(value: object) -> float | str:
+    return value if isinstance(value, float) else str(value)
+
+
+def _loop(loop: Loop) -> str:
+    """Say what a generate loop is asked for."""
+    parts = [f"{loop.vocab_size} tokens, {loop.num_draft_tokens} drafted per round, {loop.max_new_tokens} new ones"]
+    parts[0] += f" after the prompt {_tokens(loop.prompt)}"
+    if loop.mate:
+        parts[0] += f", beside rows with the prompt {_tokens(loop.mate)}"
+    if loop.process:
+        parts.append("in a fresh process")
+    if loop.target.eos_token_id is not None:
+        parts.append(f"token {loop.target.eos_token_id} ends a sequence")
+    asked = [_parameter(name, getattr(loop.sampling, name)) for name in sorted(loop.sampling.set_names)]
+    return "; ".join([*parts, ", ".join(asked) or "no sampling parameters"])
+
+
+def _parameter(name: str, value: object) -> str:
+    from specverify.processing import Grammar
+
+    if isinstance(value, Grammar):
+        states = [
+            f"state {state} allows {' or '.join(f'{x} (then state {value.after[state][x]})' for x in allowed)}"
+            for state, allowed in enumerate(value.allowed)
+        ]
+        return f"{name}: {', '.join(states)}"
+    return f"{name} {_tokens(value) if isinstance(value, tuple) else value}"
+
+
+def _tokens(values: Iterable[object]) -> str:
+    return " ".join(map(str, values))

@@ -18,9 +18,9 @@ from specverify import __version__
 from specverify.arrays import IntArray
 from specverify.checks import CATALOGUE
 from specverify.contract import Verifier
-from specverify.counterexample import counterexample
+from specverify.counterexample import counterexample, simplicity
 from specverify.diagnosis import diagnose
-from specverify.evidence import Fit, pearson
+from specverify.evidence import Fit, binomial_p, pearson
 from specverify.findings import Finding
 from specverify.judging import COMBINED, Judgement, ProbeResult
 from specverify.lengths import acceptance
@@ -32,11 +32,12 @@ from specverify.progress import NAMING
 from specverify.reports import SCHEMA_VERSION, Report
 from specverify.suite import Progress, Run
 from specverify.tolerance import allowance
+from specverify.wording import times
 
-__all__ = ["report"]
+__all__ = ["came", "report"]
 
 SHOWN_CELLS = 32
-HARDLY = 0.01  # expected events below which none are expected
+SHOWN_CASES = 3
 MANY = 100  # expected events that are written out
 PACKAGES = ("numpy", "scipy", "torch", "transformers")
 
@@ -146,7 +147,7 @@ def _probe(result: ProbeResult) -> dict[str, Any]:
         "cells": result.probe.cells,
         "statistic": _finite(fit.statistic) if ran else None,
         "df": fit.df if ran else None,
-        "p_value": fit.p_value if ran else None,
+        "p_value": _tail(result) if ran or counts[-1] else None,
         "log10_e": _finite(result.log_e / math.log(10)),
         "pearson": _pearson(pearson(counts, probs)),
         "detectable_tv": result.detectable,
@@ -155,6 +156,14 @@ def _probe(result: ProbeResult) -> dict[str, Any]:
         "expected": [float(result.n * probs[cell]) for cell in shown],
         "ratios": _ratios(result.probe, shown),
     }
+
+
+def _tail(result: ProbeResult) -> float:
+    """Give the p-value with what cannot happen counted for itself, which the test pools with cells that may come."""
+    hits = int(result.counts[-1])
+    if not hits:
+        return result.fit.p_value
+    return min(1.0, 2 * min(result.fit.p_value, float(binomial_p(hits, result.n, result.probe.probs[-1]))))
 
 
 def _ratios(probe: Probe, shown: IntArray) -> list[float | None]:
@@ -197,15 +206,26 @@ def _message(judgement: Judgement, check: str) -> str:
         return _together(judgement, COMBINED[check])
     failing = [result for result in results if result.probe.key in judgement.rejected]
     worst = failing[0]
-    cell = int(worst.furthest()[0])
-    due = worst.n * worst.probe.probs[cell]
-    expected = "none" if due < HARDLY else f"{due:,.1f}" if due >= MANY else f"{due:.3g}"
-    elsewhere = [name for name in dict.fromkeys(r.run.name for r in failing) if name != worst.run.name]
-    more = f" Also on {', '.join(elsewhere[:3])}." if elsewhere else ""
-    return (
-        f"What should hold: {CATALOGUE[check].claim} On case {worst.run.name}, '{worst.probe.labels[cell]}' came "
-        f"{worst.counts[cell]:,} times in {worst.n:,} events, expected {expected}.{more}"
+    return f"What should hold: {CATALOGUE[check].claim} On case {worst.run.name}, {came(worst)}." + _elsewhere(
+        judgement, failing
     )
+
+
+def came(result: ProbeResult) -> str:
+    """Say how often the cell that surprises most came, and how often it was due."""
+    cell = int(result.furthest()[0])
+    due = result.n * result.probe.probs[cell]
+    never = cell == len(result.counts) - 1  # its share is only lent
+    expected = "none" if never else f"{due:,.1f}" if due >= MANY else f"{due:.3g}"
+    often = times(int(result.counts[cell]))
+    return f"'{result.probe.labels[cell]}' came {often} in {result.n:,} events, expected {expected}"
+
+
+def _elsewhere(judgement: Judgement, failing: list[ProbeResult]) -> str:
+    """Name the simplest of the other cases on which a check failed."""
+    runs = {r.run.name: r.run for r in failing if r.run is not failing[0].run}
+    names = sorted(runs, key=lambda name: simplicity(judgement.plan, runs[name]))
+    return f" Also on {', '.join(names[:SHOWN_CASES])}." if names else ""
 
 
 def _together(judgement: Judgement, scope: str) -> str:

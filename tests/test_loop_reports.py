@@ -13,17 +13,29 @@ import pytest
 
 import specverify
 from specverify.contract import Verifier
+from specverify.counterexample import reproduce
 from specverify.errors import ContractError
 from specverify.faults.loop_samplers import loop_sampler
 from specverify.faults.loop_steps import LoopEdit
+from specverify.judging import Judgement
+from specverify.listing import explanations
 from specverify.loop_menu import loop_menu
-from specverify.reports import render
+from specverify.plan import plan
+from specverify.registry import load
+from specverify.reports import FORMS, render
+from specverify.results import came
+from specverify.suite import Run
 
 CASES = {case.name: case for case in loop_menu()}
 LOOP = [CASES["loop"]]
 CORRECT = LoopEdit()
 FIRST = LoopEdit(bonus=lambda at: (1.0, *(0.0,) * (at.asked.vocab_size - 1)))
 REFERENCE = loop_sampler(CORRECT, "correct", rule="token")
+
+
+@specverify.generator
+def IMPORTABLE(target_model: Any, prompt: Any, max_new_tokens: int, seed: int) -> Any:
+    """Do nothing, under a name."""
 
 
 def entries(report: specverify.Report) -> dict[str, dict[str, Any]]:
@@ -137,3 +149,90 @@ def test_a_tuple_of_tokens_and_rounds_is_told_the_form() -> None:
 
     report = specverify.check(pair, cases=LOOP, samples=10)
     assert "expected specverify.Generation(tokens, rounds); return that" in entries(report)["SV-STR-001"]["message"]
+
+
+# --- figures ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_impossible_event_has_no_large_p_value_beside_its_evidence() -> None:
+    """The test at the planned n pools what cannot happen; the p-value that is shown counts it for itself."""
+
+    def unlikely(made: specverify.Generation) -> specverify.Generation:
+        rounds = [replace(one, num_accepted=one.num_accepted.copy()) for one in made.rounds]
+        claimed = rounds[0].draft_probs
+        claimed[::97, 0] = np.eye(claimed.shape[2])[(rounds[0].draft_tokens[::97, 0] + 1) % claimed.shape[2]]
+        return specverify.Generation(made.tokens, rounds)
+
+    report = specverify.check(changed(unlikely, rule=None), cases=LOOP, samples=2000)
+    entry = entries(report)["SV-PRP-001"]
+    assert entry["status"] == "failed"
+    assert entry["p_value"] < 10 ** -entry["log10_e"] * 1e3
+    assert "'what cannot happen' came 2" in entry["message"]
+    assert "expected none" in entry["message"]
+
+
+def test_a_single_event_is_told_as_one() -> None:
+    """It came once, not 1 times; and of a cell that may come a few hundredths are expected, not none."""
+    judgement = Judgement(Run(plan(REFERENCE, cases=LOOP, samples=20)))
+    result = next(result for result in judgement.results if result.probe.check == "SV-JNT-001")
+    rare = int(result.probe.probs[:-1].argmin())
+    result.counts[rare] = 1
+    assert f"came once in 1 events, expected {result.probe.probs[rare]:.3g}" in came(result)
+    result.counts[-1] = 2
+    assert came(result) == "'what cannot happen' came 2 times in 3 events, expected none"
+
+
+def test_the_plain_case_is_shown_before_those_that_only_add_to_it() -> None:
+    """Of all cases on which a check failed the smallest has the fewest features, then the fewest drafts."""
+    names = ("loop-process-1", "loop-deep", "loop-hot", "loop-mates", "loop")
+    report = specverify.check(loop_sampler(FIRST, "wrong"), cases=[CASES[name] for name in names], samples=4000)
+    example = report.document["counterexample"]
+    assert example["case"] == "loop"
+    assert example["rows_by"] == "context"
+    message = next(entry["message"] for entry in report.checks if entry["id"] == "SV-JNT-001")
+    first = message.partition("On case ")[2].partition(",")[0]
+    assert first == "loop" or "Also on loop, loop-" in message
+
+
+def test_rows_of_a_law_say_which_context_they_follow() -> None:
+    """With four decimals, in every form; stored reports that do not say what tells rows apart have no labels."""
+    document = specverify.check(loop_sampler(FIRST, "wrong"), cases=LOOP, samples=4000).document
+    for form in (render(document), FORMS["markdown"].write(document), FORMS["html"].write(document)):
+        words = " ".join(form.split())
+        assert "first 0.5625 0.3750 0.0625" in words
+        assert "after 0 0.3750 0.1875 0.4375" in words
+        assert "0.37500000000000006" not in form
+    del document["counterexample"]["rows_by"]
+    assert "after 0" not in render(document)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("loop-flat-256", "256 tokens, 1 drafted per round, 2 new ones after the prompt 0"),
+        ("loop-end", "token 2 ends a sequence"),
+        ("loop-mates", "beside rows with the prompt 2 2 0"),
+        ("loop-process-2", "in a fresh process"),
+        ("loop-grammar", "allowed_tokens: state 0 allows 0 (then state 1) or 2 (then state 0), state 1 allows 1"),
+        ("loop-temperature", "first p:  0.6236  0.3494  0.0270"),
+        ("coin", "case coin"),
+    ],
+)
+def test_every_case_of_a_run_can_be_explained(name: str, told: str) -> None:
+    """Those of the independence stage too; of a loop with what it is asked for, in words and four decimals."""
+    text = explanations()[name]()
+    assert told in text
+    assert "Grammar(" not in text
+
+
+def test_the_line_that_reproduces_keeps_what_was_asked_for() -> None:
+    """The checks that were chosen, and of a function where it can be imported from, if anywhere."""
+    only = ["SV-TOK-001", "SV-JNT-001"]
+    for target, told in (
+        ("fault:K01-loop", " --only SV-TOK-001,SV-JNT-001"),
+        (None, "only=('SV-TOK-001', 'SV-JNT-001')"),
+    ):
+        made = plan(load("fault:K01-loop"), only=only, samples=2000, target=target)
+        assert told in reproduce(made)
+    assert reproduce(plan(IMPORTABLE, samples=2000)).endswith(f"# from {__name__} import IMPORTABLE")
+    assert "#" not in reproduce(plan(loop_sampler(CORRECT, "mine"), samples=2000))
