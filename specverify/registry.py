@@ -67,6 +67,12 @@ BUILT_IN = {
         "specverify.adapters.transformers_universal:universal",
         "Hugging Face transformers, generate with a draft model of another vocabulary (extra: transformers)",
     ),
+    "sglang-chain": ("specverify.adapters.sglang:chain", "SGLang's chain kernel, token rule (sglang==0.5.23)"),
+    "sglang-chain-block": (
+        "specverify.adapters.sglang:chain_block",
+        "SGLang's chain kernel, block rule (sglang==0.5.23)",
+    ),
+    "lmdeploy": ("specverify.adapters.lmdeploy:rejection_sampling", "LMDeploy's default backend (lmdeploy==0.18.0)"),
 }
 """Name to where it is written and what it is. These names come before entry points of the same name."""
 
@@ -80,8 +86,11 @@ NEEDS = {
     "transformers-assisted": ("torch", "transformers"),
     "transformers-prompt-lookup": ("torch", "transformers"),
     "transformers-universal": ("torch", "transformers"),
+    "sglang-chain": ("torch", "triton"),
+    "sglang-chain-block": ("torch", "triton"),
+    "lmdeploy": ("torch",),
 }
-"""The packages that a built-in needs; the extra is named in its description."""
+"""The packages that a built-in needs, beside an engine of which one file is loaded; the extra is in its description."""
 
 
 def names() -> dict[str, str]:
