@@ -73,6 +73,12 @@ BUILT_IN = {
         "specverify.adapters.llama_processors:processors",
         "llama-cpp-python, generate with a draft model and a logits processor (and gguf)",
     ),
+    "sglang-chain": ("specverify.adapters.sglang:chain", "SGLang's chain kernel, token rule (sglang==0.5.23)"),
+    "sglang-chain-block": (
+        "specverify.adapters.sglang:chain_block",
+        "SGLang's chain kernel, block rule (sglang==0.5.23)",
+    ),
+    "lmdeploy": ("specverify.adapters.lmdeploy:rejection_sampling", "LMDeploy's default backend (lmdeploy==0.18.0)"),
 }
 """Name to where it is written and what it is. These names come before entry points of the same name."""
 
@@ -89,8 +95,11 @@ NEEDS = {
     "mlx-lm": ("mlx", "mlx_lm"),
     "llama-cpp": ("llama_cpp", "gguf"),
     "llama-cpp-processors": ("llama_cpp", "gguf"),
+    "sglang-chain": ("torch", "triton"),
+    "sglang-chain-block": ("torch", "triton"),
+    "lmdeploy": ("torch",),
 }
-"""The packages that a built-in needs; the extra is named in its description."""
+"""The packages that a built-in needs, beside an engine of which one file is loaded; the extra is in its description."""
 
 INSTALLED_AS = {"mlx": "'mlx[cpu]'", "mlx_lm": "mlx-lm", "llama_cpp": "llama-cpp-python"}
 """What to install for a package that is not installed by its own name."""

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.machinery import PathFinder
+from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from specverify.errors import SamplerLoadError
 from specverify.wording import told
 
-__all__ = ["load_alone", "stand_in", "standing_in"]
+__all__ = ["load_alone", "stand_in", "standing_in", "versions"]
 
 
 def stand_in(name: str, **attributes: Any) -> ModuleType:
@@ -84,3 +85,13 @@ def load_alone(package: str, file: str, install: str) -> ModuleType:
         except Exception as error:  # whatever an engine raises where something that it needs is missing
             raise SamplerLoadError(f"loading {file} of {package} failed: {told(error)}; {install}") from error
     return module
+
+
+def versions(*packages: str) -> str:
+    """Give the installed version of each package, for a report; none of them is imported.
+
+    Example:
+        >>> versions("pytest").startswith("pytest ")
+        True
+    """
+    return ", ".join(f"{package} {version(package)}" for package in packages)
