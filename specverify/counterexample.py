@@ -182,9 +182,9 @@ def imported(verifier: Verifier) -> tuple[str, str]:
     """Give the module and the name by which a sampler can be imported; no module and its own name where it cannot.
 
     Example:
-        >>> from specverify.adapters.builtin import verify_token
-        >>> imported(verify_token)
-        ('specverify.adapters.builtin', 'verify_token')
+        >>> from specverify.adapters.builtin import reference
+        >>> imported(reference)
+        ('specverify.adapters.builtin', 'reference')
     """
     module = getattr(verifier.function, "__module__", None) or ""
     named = vars(sys.modules[module]) if module in sys.modules and module != "__main__" else {}
