@@ -123,6 +123,10 @@ class Counted:
             Tally(np.zeros(width, np.int64), np.zeros(width, np.int64), np.zeros(width)),
         )
 
+    def count_call(self) -> None:
+        """Count a call that begins."""
+        self.calls += 1
+
     def add(self, other: Counted) -> None:
         """Add what was counted elsewhere; where units are added in one order, the sums are the same to the last bit."""
         for mine, theirs in zip(self.counts, other.counts, strict=True):
@@ -209,7 +213,8 @@ class CaseRun:
         began = time.perf_counter()
         try:
             with self.caller() as caller:
-                made = replies(caller, self.verifier, self.handed, drafted, num_draft_tokens, bounds, seeds)
+                given = self.handed, drafted, num_draft_tokens, bounds, seeds, found.count_call
+                made = replies(caller, self.verifier, *given)
                 for part, reply in made:
                     accepted[part], following[part] = reply.num_accepted, reply.next_token
                     if reply.draft_tokens is not None:
@@ -219,7 +224,6 @@ class CaseRun:
                     if reply.rounds is not None:
                         rounds.append(reply.rounds)
                     found.warnings.update(dict.fromkeys(reply.warnings))
-                found.calls = len(bounds)
                 if rounds and len(rounds) < len(bounds):
                     refuse(
                         f"{len(rounds)} of {len(bounds)} calls reported rounds, expected all or none; report all rounds"

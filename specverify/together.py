@@ -6,7 +6,7 @@ what the calls return is read as one. Nothing that a sampler can see depends on 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias, TypeGuard
@@ -51,6 +51,7 @@ def replies(
     num_draft_tokens: IntArray,
     bounds: Bounds,
     seeds: Sequence[int],
+    begun: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[slice, Reply]]:
     """Make calls one after another, and give what they came to, row for row.
 
@@ -62,6 +63,7 @@ def replies(
         num_draft_tokens: int64 [n].
         bounds: Where the rows of each call begin and end.
         seeds: The seed of each call.
+        begun: Told before each call.
 
     Returns:
         Some rows and the reply to them, from the first to the last; several calls may share a reply.
@@ -77,10 +79,11 @@ def replies(
         rows = slice(bounds[first][0], bounds[min(last, len(bounds)) - 1][1])
         given = verifier, handed, draft_tokens[rows], num_draft_tokens[rows]
         if last - first == 1:
+            begun()
             yield rows, caller(*given, seeds[first], watch=first == 0)
         else:
             inside = [(start - rows.start, stop - rows.start) for start, stop in bounds[first:last]]
-            yield rows, _together(*given, inside, seeds[first:last])
+            yield rows, _together(*given, inside, seeds[first:last], begun)
         first = last
 
 
@@ -100,6 +103,7 @@ def _together(
     num_draft_tokens: IntArray,
     bounds: Bounds,
     seeds: Sequence[int],
+    begun: Callable[[], None],
 ) -> Reply:
     assert isinstance(handed, Handed)
     batch = handed.batch(draft_tokens, num_draft_tokens, seeds[0])
@@ -110,6 +114,7 @@ def _together(
         for arguments, (start, stop), seed in made:
             if own is not None:  # the generators of other libraries go on from the first seed: seeding them takes long
                 seed_globals(seed, only=own)
+            begun()
             result = invoke(verifier, handed, arguments, draft_tokens[start:stop], seed)
             found.add(result, slice(start, stop))
     return replace(found.reply(), warnings=tuple(warnings))

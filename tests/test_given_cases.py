@@ -81,9 +81,10 @@ def test_the_line_that_reproduces_has_the_given_case() -> None:
 
 
 def test_the_line_of_a_function_has_the_given_case() -> None:
-    """A sampler without a name on the command line stands in the line by its own name."""
+    """A sampler without a name on the command line stands in the line by that of its variable."""
     line = check(load("naive-redraw"), cases=[AB], samples=20_000).document["counterexample"]["reproduce"]
-    assert line.startswith("specverify.check(naive-redraw, cases=[specverify.Case.from_rows('AB', ")
+    assert line.startswith("specverify.check(naive_redraw, cases=[specverify.Case.from_rows('AB', ")
+    assert line.endswith("# from specverify.adapters.builtin import naive_redraw")
 
 
 def test_evidence_of_all_checks_together_has_a_case() -> None:

@@ -306,7 +306,7 @@ def test_without_matplotlib_tables_say_the_same(
     drawn = pages["naive-redraw"][1]
     assert not list(page.root.all("svg"))
     assert [table.text for table in page.root.all("table")] == [table.text for table in drawn.root.all("table")]
-    assert len(list(drawn.root.all("svg"))) == 7
+    assert len(list(drawn.root.all("svg"))) == 6
     card, *others = page.root.all("article")
     assert ["open" in fold.attributes for fold in card.all("details")] == [True]
     assert not any("open" in fold.attributes for other in others for fold in other.all("details"))

@@ -48,7 +48,7 @@ def message(report: Report, check_id: str) -> str:
 
 def test_a_part_that_most_speaks_against_is_not_called_right() -> None:
     """Acceptance that is 5% too likely is not said to be as due, also where no check fails alone."""
-    report = check(lenient, cases=CASES, samples=5000)
+    report = check(lenient, cases=CASES, samples=7000)
     assert report.verdict == "nonconformant"
     for candidate in report.diagnosis:
         right = candidate["message"].partition("as due: ")[2].split(". ")[0]
@@ -110,7 +110,7 @@ def test_a_violation_is_told_with_the_rows_of_its_case() -> None:
     assert (entry["worst_case"], entry["n"]) == ("sup", 500)
 
 
-@pytest.mark.parametrize("seed", [5, 6])
+@pytest.mark.parametrize("seed", [6, 8])
 def test_a_single_event_that_only_one_fault_explains_names_it(seed: int) -> None:
     """One token of no weight in 60,000 rows is no law that is off, and yet only one known fault gives such tokens."""
     zeros = [case for case in menu() if case.name == "zeros"]

@@ -84,6 +84,7 @@ def gone(pid: int) -> bool:
 def undated(report: Report) -> dict[str, Any]:
     """Give a report without what may differ from run to run."""
     document: dict[str, Any] = json.loads(report.to_json())
+    (document["counterexample"] or {}).pop("reproduce", None)  # it has the options too
     return {key: value for key, value in document.items() if key not in ("created", "timing", "options")}
 
 
