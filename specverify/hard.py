@@ -82,6 +82,7 @@ class HardChecks:
             trace: The trace.
             outcomes: Its distinct outcomes, seen through the lens.
         """
+        assert self._lens is not None
         return self._emits_forbidden(trace) or self._stops_wrongly(outcomes.trace)
 
     def _emits_forbidden(self, trace: Trace) -> bool:

@@ -98,14 +98,10 @@ def make_generator(seed: int, framework: str, device: str) -> Any:
     return np.random.default_rng(seed)
 
 
-def seed_globals(seed: int, only: str | None = None) -> None:
+def seed_globals(seed: int) -> None:
     """Seed the global generators of ``random``, NumPy and, once it is loaded, torch.
 
     Each gets a seed of its own: NumPy and torch run the same algorithm and would otherwise give the same numbers.
-
-    Args:
-        seed: In [0, 2**32).
-        only: "numpy" or "torch", the framework whose generator alone is seeded; None for all.
 
     Example:
         >>> with global_randomness():
@@ -115,12 +111,10 @@ def seed_globals(seed: int, only: str | None = None) -> None:
         ...     first == random.random()
         True
     """
-    if only is None:
-        random.seed(_mixed(seed, 1))
-    if only != "torch":
-        np.random.seed(_mixed(seed, 2))  # noqa: NPY002 - the legacy generator is the one to be controlled
+    random.seed(_mixed(seed, 1))
+    np.random.seed(_mixed(seed, 2))  # noqa: NPY002 - the legacy generator is the one to be controlled
     torch = sys.modules.get("torch")
-    if torch is not None and only != "numpy":
+    if torch is not None:
         # torch.manual_seed visits every kind of device and takes 100 microseconds.
         torch.default_generator.manual_seed(_mixed(seed, 3))
         if torch.cuda.is_initialized():

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from specverify.arrays import IntArray
 from specverify.calling import Caller, Reply, call, invoke, read_reply, watched
 from specverify.contract import Verifier
-from specverify.declaring import RANDOMNESS
+from specverify.declaring import ARRAYS, RANDOMNESS
 from specverify.handing import Handed
 from specverify.loop_handing import AnyHanded
 from specverify.randomness import seed_globals
@@ -26,18 +26,7 @@ from specverify.reading import OutputFault
 __all__ = ["replies"]
 
 ELEMENTS = 2**19  # probabilities handed over to calls that are built together: what they fill stays in the cache
-ARGUMENTS = frozenset(
-    {
-        "draft_tokens",
-        "num_draft_tokens",
-        "draft_probs",
-        "draft_logits",
-        "target_probs",
-        "target_logits",
-        "seed",
-        "generator",
-    }
-)
+ARGUMENTS = frozenset(ARRAYS) - {"parents", "bonus_tokens"} | {"seed", "generator"}
 """What a verifier may ask for whose calls are built together."""
 
 Bounds: TypeAlias = Sequence[tuple[int, int]]
@@ -107,13 +96,13 @@ def _together(
 ) -> Reply:
     assert isinstance(handed, Handed)
     batch = handed.batch(draft_tokens, num_draft_tokens, seeds[0])
-    own = verifier.framework if verifier.asks.isdisjoint(RANDOMNESS) else None
+    unseeded = verifier.asks.isdisjoint(RANDOMNESS)
     found = _Found(verifier, handed, draft_tokens, num_draft_tokens)
     with watched(verifier, handed, batch, seeds[0]) as warnings:
         made = zip(handed.parts(batch, bounds, seeds), bounds, seeds, strict=True)
         for arguments, (start, stop), seed in made:
-            if own is not None:  # the generators of other libraries go on from the first seed: seeding them takes long
-                seed_globals(seed, only=own)
+            if unseeded:
+                seed_globals(seed)
             begun()
             result = invoke(verifier, handed, arguments, draft_tokens[start:stop], seed)
             found.add(result, slice(start, stop))

@@ -170,6 +170,33 @@ def test_every_impossible_event_raises_a_suspicion(size: int) -> None:
         assert not suspects(made(fair, due, accepted, after))
 
 
+@pytest.mark.parametrize("position", range(4))
+def test_every_emitted_token_that_is_impossible_raises_a_suspicion(position: int) -> None:
+    """Accepted, put in place or as a bonus, it is suspected of a sampler without a rule too; a refused one is not."""
+    case = softmax_case("softmax", 64, 3, 1.0)
+    target = [np.where(np.arange(64) == 5, 0, row[0]) for row in case.target]
+    case = case.replace_rows([row[None, :] / row.sum() for row in target], case.draft)
+    laws = CaseProbes(case, TAU, None)
+    hard = HardChecks(case, TAU, False, laws.lens)
+    drafts, due = np.full((9, 3), 1), np.full(9, 3)
+
+    def suspected(draft: IntArray, accepted: int, following: int) -> bool:
+        wrong, kept, after = drafts.copy(), due.copy(), np.full(9, 1)
+        wrong[7], kept[7], after[7] = draft, accepted, following
+        trace = made(wrong, due, kept, after)
+        found = hard.suspects(trace, laws.views(trace, np.random.default_rng(0))["rule"])
+        assert found == bool(hard.find(trace))
+        return found
+
+    fair = np.full(3, 1)
+    assert suspected(fair, position, 5)  # put in place of a refused draft, or as the bonus
+    assert not suspected(fair, position, -1)
+    if position < 3:
+        forbidden = np.where(np.arange(3) == position, 5, 1)
+        assert suspected(forbidden, position + 1, 1)
+        assert not suspected(forbidden, position, 1)
+
+
 def made(drafts: IntArray, due: IntArray, accepted: IntArray, following: IntArray) -> Trace:
     """Make a trace whose blocks are completed with token 1, which is possible."""
     emitted = Trace(drafts, due, accepted, following, drafts).emitted()

@@ -1,6 +1,7 @@
 """Calls that are built and read together come to what they come to one by one, and go wrong as they do there."""
 
-from collections.abc import Iterator
+import random
+from collections.abc import Callable, Iterator
 from inspect import Parameter, Signature
 from typing import Any
 
@@ -99,9 +100,10 @@ def test_a_generator_is_fresh_in_each_call() -> None:
     assert len(set(made(verifier(drawn)).next_token.tolist())) == 3
 
 
-def test_global_generators_are_seeded_for_each_call() -> None:
-    """The generator of a sampler's own framework starts anew in every call, as it does in calls made one by one."""
-    mine = verifier(lambda draft_tokens: (draft_tokens[:, 0] * 0, np.random.randint(0, 3, 1)))  # noqa: NPY002  # global
+@pytest.mark.parametrize("draw", [random.randrange, np.random.randint])  # the global generators
+def test_global_generators_are_seeded_for_each_call(draw: Callable[[int], int]) -> None:
+    """The global generators start anew in every call, whatever library they are of, as in calls made one by one."""
+    mine = verifier(lambda draft_tokens: (draft_tokens[:, 0] * 0, np.array([draw(3)])))
     assert same(mine)
     assert len(set(made(mine).next_token.tolist())) == 3
 
@@ -201,6 +203,19 @@ def test_writing_to_an_argument_is_seen_and_reaches_no_other_call() -> None:
         assert told == ("writes changed its argument target_probs without mutates=(...)",)
         assert max(seen) < 4
     assert made(verifier(mutates=("target_probs",))(writes)).warnings == ()
+
+
+@pytest.mark.parametrize("caller", [call, one_by_one])
+def test_each_call_is_told_as_it_begins(caller: Caller) -> None:
+    """Calls are counted up to the one that raises, that one too, whether they are built together or not."""
+    begun: list[None] = []
+    mine = wrong_at(111, fails)
+    handed = Handed(CASES["W402"], mine)
+    drafts, lengths = CaseSampler(handed.case).draft(ROWS, np.random.default_rng(1))
+    bounds = [(row, row + 1) for row in range(ROWS)]
+    with pytest.raises(SamplerRaised):
+        list(replies(caller, mine, handed, drafts, lengths, bounds, range(100, 140), lambda: begun.append(None)))
+    assert len(begun) == 12
 
 
 def test_calls_in_a_worker_are_made_one_by_one() -> None:

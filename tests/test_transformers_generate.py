@@ -302,3 +302,17 @@ def test_the_translation_is_put_back() -> None:
     with pytest.raises(AttributeError):
         universals.universal_ordered.function(**given | {"target_model_transformers": SimpleNamespace()})
     assert getattr(translator, TRANSLATION) is before
+
+
+@pytest.mark.parametrize(("ended", "due"), [(True, 2), (False, 1)])
+def test_a_release_that_counts_an_accepted_end_as_refused_is_read_rightly(
+    ended: bool, due: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Release 4.57.1 takes one off where all drafts are accepted and the last one ends the sequence: both are kept."""
+    drafts = torch.tensor([[1, 2]])
+    counting = lambda ids, logits, length, new, is_done: (drafts, torch.tensor(length - 1))  # noqa: ARG005, E731
+    monkeypatch.setattr(calls.utils, "_speculative_sampling", counting)
+    with calls.recorded_rounds() as rounds:
+        scores = torch.zeros((1, 2, 3)), torch.zeros((1, 3, 3))
+        calls.utils._speculative_sampling(torch.tensor([[0, 1, 2]]), scores[0], 2, scores[1], torch.tensor(ended))
+    assert rounds[0].num_accepted.tolist() == [due]

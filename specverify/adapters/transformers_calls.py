@@ -104,7 +104,7 @@ def recorded_rounds() -> Iterator[list[Round]]:
     def recording(ids: Any, logits: Any, length: int, *rest: Any, **named: Any) -> Any:
         tokens, accepted = step(ids, logits, length, *rest, **named)
         drafts, count = ids[:, ids.shape[1] - length :], int(accepted)
-        # Releases below 5 count one less where all drafts are accepted and the last one ends the sequence.
+        # Release 4.57.1 counts one less where all drafts are accepted and the last one ends the sequence.
         ended = named.get("is_done_candidate") or (len(rest) > 1 and rest[1] is not None and bool(rest[1]))
         if ended and count == length - 1 and torch.equal(tokens, drafts):
             count = length
