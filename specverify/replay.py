@@ -111,12 +111,13 @@ def _own_seeds(verifier: Verifier, case: Case, seed: int, caller: Caller) -> lis
     others = np.where(odd[:, None], np.roll(drafts, 1, axis=0), drafts)
     other_seeds = np.where(odd, row_seeds(seed + 1, len(drafts)), seeds)
     first = caller(verifier, handed, drafts, lengths, seed, seeds)
-    moved = caller(verifier, handed, drafts[::-1], lengths[::-1], seed, seeds[::-1])
+    back = rows[::-1].copy()  # an index, so that arrays are copied: torch takes no view that runs backwards
+    moved = caller(verifier, handed, drafts[back], lengths[back], seed, seeds[back])
     among = caller(verifier, handed, others, lengths, seed, other_seeds)
     single = (rows[i : i + 1] for i in range(min(ALONE, len(drafts))))
     alone = [_differ(first, caller(verifier, handed, drafts[i], lengths[i], seed, seeds[i]), i).any() for i in single]
     found = {
-        "rows in another order, each with its own seed, gave other results": _differ(first, moved, rows[::-1]).any(),
+        "rows in another order, each with its own seed, gave other results": _differ(first, moved, back).any(),
         "rows among others, each with its own seed, gave other results": _differ(first, among)[~odd].any(),
         "a row alone, with its own seed, gave another result than in the batch": any(alone),
     }

@@ -52,6 +52,20 @@ def test_rows_that_follow_from_their_own_seeds_replay(max_batch: int | None) -> 
     assert messages(seeded(own, max_batch)) == []
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_rows_of_tensors_replay_from_their_own_seeds(place: int) -> None:
+    """Rows in another order are handed over as tensors too; a draw that follows from the place as well is found."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+
+    @verifier(framework="torch")
+    def sampler(draft_tokens: Array, target_probs: Array, seeds: Array) -> Array:
+        uniforms = own((seeds + place * torch.arange(len(seeds))).numpy())
+        tokens = torch.from_numpy(draw(target_probs[:, 0].numpy(), uniforms))
+        return torch.zeros(len(draft_tokens), dtype=torch.int64), tokens
+
+    assert [message.partition(",")[0] for message in messages(sampler)][:1] == ["rows in another order"] * place
+
+
 def test_a_row_that_takes_its_place_into_account_does_not_replay() -> None:
     """A coin keyed to the place in the batch as well: another order shows it, and so does no other test."""
     found = messages(seeded(lambda seeds: own(seeds + np.arange(len(seeds)))))
