@@ -15,7 +15,7 @@ nox.options.sessions = ["lint", "types", "tests", "wheel"]
 _ROOT: Final = Path(__file__).parent
 _PROJECT: Final = nox.project.load_toml(_ROOT / "pyproject.toml")
 _PINNED: Final = ("-c", "constraints.txt")
-_EXTRAS: Final = ("torch", "transformers", "numba", "triton")
+_EXTRAS: Final = ("torch", "transformers", "numba", "triton", "sglang", "lmdeploy")
 _TYPED_APART: Final = ("noxfile.py", "docs/generate.py", "tests", "benchmarks")
 
 _IMPORT_ALL: Final = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-EXTRAS = {"torch", "transformers"}
+EXTRAS = {"torch", "transformers", "sglang", "lmdeploy"}
 PROJECT = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text(encoding="utf-8"))
 
 
