@@ -30,7 +30,9 @@ DECLARED: dict[str, Any] = {
 }
 
 
-def _verified(draft_tokens: Any, draft_probs: Any, target_probs: Any, uniforms: Uniforms, *, block: bool = False) -> Any:
+def _verified(
+    draft_tokens: Any, draft_probs: Any, target_probs: Any, uniforms: Uniforms, *, block: bool = False
+) -> Any:
     """Run chain_speculative_sampling_triton; slot 0 of each of its rows is the token before the drafts.
 
     Args:
