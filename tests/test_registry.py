@@ -123,7 +123,7 @@ def test_entry_points_are_registered(monkeypatch: pytest.MonkeyPatch, inside: Pa
 def test_unknown_names_get_the_nearest() -> None:
     """A name that nothing has is answered with the nearest and the list."""
     assert "did you mean 'reference'?" in refused("refrence")
-    assert "registered: naive-redraw, reference" in refused("refrence")
+    assert "registered: lmdeploy, naive-redraw, reference" in refused("refrence")
     assert "write my.module:verify" in refused("my.module.verify")
 
 
