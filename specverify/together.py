@@ -26,7 +26,7 @@ from specverify.reading import OutputFault
 __all__ = ["replies"]
 
 ELEMENTS = 2**19  # probabilities handed over to calls that are built together: what they fill stays in the cache
-ARGUMENTS = frozenset(ARRAYS) - {"parents", "bonus_tokens"} | {"seed", "generator"}
+ARGUMENTS = frozenset(ARRAYS) - {"parents", "bonus_tokens", "seeds"} | {"seed", "generator"}
 """What a verifier may ask for whose calls are built together."""
 
 Bounds: TypeAlias = Sequence[tuple[int, int]]

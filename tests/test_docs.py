@@ -31,7 +31,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ROW_BY_ROW = [
     check for check in CHECKS if not check.startswith(("SV-IND", "SV-ALL"))
 ]  # those of large batches are slow
-FOREIGN = {"--pyargs", "--dist", "--junitxml"}  # options of pytest and its plugins
+FOREIGN = {"--pyargs", "--dist", "--junitxml", "--no-deps"}  # options of pytest, its plugins, and pip
 
 
 @pytest.fixture(scope="module")

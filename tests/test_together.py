@@ -38,7 +38,8 @@ def made(mine: Verifier, case: str = "W402", batch: int = 1, caller: Caller = ca
     assert found[-1][0].stop == ROWS
     accepted, following = (np.concatenate([getattr(reply, name) for _, reply in found]) for name in FIELDS)
     warnings = dict.fromkeys(text for _, reply in found for text in reply.warnings)
-    assert len(found) == 2 or caller is not call or not mine.asks.isdisjoint({"seeds"})
+    apart = caller is not call or not mine.asks.isdisjoint({"seeds", "bonus_tokens", "uniforms"})
+    assert len(found) == (len(bounds) if apart else 2)
     return Reply(accepted, following, tuple(warnings))
 
 
@@ -98,6 +99,18 @@ def test_a_generator_is_fresh_in_each_call() -> None:
 
     assert same(verifier(drawn))
     assert len(set(made(verifier(drawn)).next_token.tolist())) == 3
+
+
+@pytest.mark.parametrize("asked", ["seeds", "bonus_tokens", "uniforms"])
+def test_what_is_drawn_for_each_call_is_not_built_for_many(asked: str) -> None:
+    """Seeds of rows, bonus tokens and uniforms follow from the seed of a call: such calls are made one by one."""
+
+    def drawn(draft_tokens: Any, **given: Any) -> Any:
+        value = given[asked].final if asked == "uniforms" else given[asked]
+        return draft_tokens[:, 0] * 0, (np.asarray(value) * 1000).astype(np.int64) % 3
+
+    drawn.__signature__ = _signature("draft_tokens", asked)  # type: ignore[attr-defined]  # what is asked for
+    assert same(verifier(drawn), batch=2)
 
 
 @pytest.mark.parametrize("draw", [random.randrange, np.random.randint])  # the global generators

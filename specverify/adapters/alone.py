@@ -19,7 +19,15 @@ from typing import Any
 from specverify.errors import SamplerLoadError
 from specverify.wording import told
 
-__all__ = ["load_alone", "stand_in", "standing_in", "versions"]
+__all__ = ["EngineMissing", "load_alone", "stand_in", "standing_in", "versions"]
+
+
+class EngineMissing(SamplerLoadError, ModuleNotFoundError):
+    """A package that an adapter calls is not installed, or has not the file that is loaded.
+
+    >>> EngineMissing("none found", name="engine").name
+    'engine'
+    """
 
 
 def stand_in(name: str, **attributes: Any) -> ModuleType:
@@ -66,14 +74,16 @@ def load_alone(package: str, file: str, install: str) -> ModuleType:
         install: The command that installs it, for the message.
 
     Raises:
-        SamplerLoadError: The package is not installed, has no such file, or the file cannot be imported.
+        EngineMissing: The package is not installed, or has no such file.
+        SamplerLoadError: The file cannot be imported.
     """
     spec = PathFinder.find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise SamplerLoadError(f"expected {package} to be installed, found none; {install}")
+        raise EngineMissing(f"expected {package} to be installed, found none; {install}", name=package)
     path = Path(next(iter(spec.submodule_search_locations)), file)
     if not path.is_file():
-        raise SamplerLoadError(f"expected {file} in the {package} that is installed, found none; {install}")
+        message = f"expected {file} in the {package} that is installed, found none; {install}"
+        raise EngineMissing(message, name=package)
     name = ".".join([package, *Path(file).with_suffix("").parts])
     found = importlib.util.spec_from_file_location(name, path)
     assert found is not None

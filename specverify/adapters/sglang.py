@@ -7,6 +7,7 @@ All rows of a call have drafts of one length. The coins are injected, and the ke
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,32 +25,36 @@ DECLARED: dict[str, Any] = {
     "framework": "torch",
     "device": "cpu" if INTERPRETED else "cuda",
     "dtype": "float32",
+    "max_batch": 4 if INTERPRETED else None,  # a row takes some 30 ms there
     "version": versions("sglang", "triton") + (", interpreted" if INTERPRETED else ""),
 }
 
 
-@verifier(name="sglang-chain", rule="token", **DECLARED)
-def chain(draft_tokens: Any, draft_probs: Any, target_probs: Any, uniforms: Uniforms) -> Any:
-    """Run chain_speculative_sampling_triton: int64 [B, G], float32 [B, G, V] and [B, G + 1, V] to tokens [B, G + 1]."""
-    return _verified(draft_tokens, draft_probs, target_probs, uniforms, block=False)
+def _verified(
+    draft_tokens: Any, draft_probs: Any, target_probs: Any, uniforms: Uniforms, *, block: bool = False
+) -> Any:
+    """Run chain_speculative_sampling_triton; slot 0 of each of its rows is the token before the drafts.
 
+    Args:
+        draft_tokens: int64 tensor [B, G].
+        draft_probs: float32 tensor [B, G, V].
+        target_probs: float32 tensor [B, G + 1, V].
+        uniforms: float32 tensors [B, G] and [B].
+        block: Verify by the block rule.
 
-@verifier(name="sglang-chain-block", rule="block", **DECLARED)
-def chain_block(draft_tokens: Any, draft_probs: Any, target_probs: Any, uniforms: Uniforms) -> Any:
-    """Run the same kernel with block_verification."""
-    return _verified(draft_tokens, draft_probs, target_probs, uniforms, block=True)
-
-
-def _verified(draft_tokens: Any, draft_probs: Any, target_probs: Any, uniforms: Uniforms, *, block: bool) -> Any:
-    """Pack a batch for the kernel, whose slot 0 is the token before the drafts; give its tokens, -1 after the last."""
+    Returns:
+        int32 tensor [B, G + 1]: the accepted tokens and one more, then -1.
+    """
     batch, width = target_probs.shape[:2]
-    new = draft_tokens.new_full
     slots = torch.arange(batch * width, device=draft_tokens.device).view(batch, width)
-    predicts, index = new((batch * width,), -1, dtype=torch.int32), new((batch, width), -1, dtype=torch.int32)
-    accepted = new((batch,), 0, dtype=torch.int32)
+    predicts, index = slots.flatten().int().fill_(-1), slots.int().fill_(-1)
+    accepted = predicts.new_zeros(batch)
     candidates, coins = pad(draft_tokens, (1, 0)), pad(uniforms.accept, (0, 1))  # one coin for each slot, as there
     links, unused = (slots, slots, slots), (1.0, 1.0, True)  # the kernel reads the first of the links alone
     given = candidates, *links, coins, uniforms.final, target_probs, draft_probs
     ENGINE.chain_speculative_sampling_triton(predicts, index, accepted, *given, *unused, block_verification=block)
-    written = torch.arange(width, device=draft_tokens.device) <= accepted[:, None]
-    return predicts.view(batch, width).where(written, -1)
+    return predicts.view(batch, width).where(slots - slots[:, :1] <= accepted[:, None], -1)
+
+
+chain = verifier(name="sglang-chain", rule="token", **DECLARED)(_verified)
+chain_block = verifier(name="sglang-chain-block", rule="block", **DECLARED)(partial(_verified, block=True))
