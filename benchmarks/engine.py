@@ -101,9 +101,13 @@ def looks(planned: Plan) -> Step:
     return step
 
 
-def own_work(count: int) -> list[str]:
+def _head(*columns: str) -> None:
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+
+
+def own_work(count: int) -> None:
     """Say how many times the cost of bare draws the own work of each case is, and the looks at its evidence."""
-    lines = ["| V | calls of 8192 rows | calls as planned | rows of these | looks |", "|---" * 5 + "|"]
+    _head("V", "calls of 8192 rows", "calls as planned", "rows of these", "looks")
     for case in cases():
         planned = plan(reference, cases=[case], profile="ci")
         run = planned.runs[0]
@@ -117,14 +121,12 @@ def own_work(count: int) -> list[str]:
         per_unit = [seconds * ROWS / run.planned.rows for seconds in times["looks"]]
         cells = [ratio(times["large"], times["bare"]), ratio(times["planned"], times["bare"])]
         cells += [str(run.planned.batch), ratio(per_unit, times["bare"])]
-        lines.append(f"| {case.vocab_size:,} | {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
-    return lines
+        print(f"| {case.vocab_size:,} | {' | '.join(cells)} |", flush=True)
 
 
-def shares(count: int) -> list[str]:
+def shares(count: int) -> None:
     """Say what share of a run of transformers, one sequence a call, the same run of an empty verifier takes."""
-    lines = ["| case | own share of a run of transformers |", "|---|---|"]
+    _head("case", "own share of a run of transformers")
     sampler, unit = load("transformers"), Unit(300, (0, 0))
     for case in (case for case in menu() if case.name in ("AB", "W402", "softmax-1024", "softmax-32000")):
         run = plan(sampler, cases=[case]).runs[0]
@@ -134,14 +136,12 @@ def shares(count: int) -> list[str]:
         }
         with global_randomness():
             times = rounds(steps, count)
-        lines.append(f"| {case.name} | {ratio(times['own'], times['whole'])} |")
-        print(lines[-1], flush=True)
-    return lines
+        print(f"| {case.name} | {ratio(times['own'], times['whole'])} |", flush=True)
 
 
-def memory() -> list[str]:
+def memory() -> None:
     """Say how much memory units take at most, by how many of them are carried out."""
-    lines = ["| V | one unit, MiB | four units, MiB |", "|---|---|---|"]
+    _head("V", "one unit, MiB", "four units, MiB")
     unit = Unit(ROWS, (0, 0), batch=8192)
     for case in cases():
         run = replayed(plan(reference, cases=[case]).runs[0], unit, asks=ASKS)
@@ -152,9 +152,7 @@ def memory() -> list[str]:
                 run.seen.add(run.carry_out(unit)[0])
             peaks.append(tracemalloc.get_traced_memory()[1] / 2**20)
             tracemalloc.stop()
-        lines.append(f"| {case.vocab_size:,} | {peaks[0]:.1f} | {peaks[1]:.1f} |")
-        print(lines[-1], flush=True)
-    return lines
+        print(f"| {case.vocab_size:,} | {peaks[0]:.1f} | {peaks[1]:.1f} |", flush=True)
 
 
 def main() -> None:
