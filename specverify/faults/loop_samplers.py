@@ -75,32 +75,26 @@ def loop_sampler(
         seed: int = 0,
         seeds: IntArray | None = None,
     ) -> Any:
-        sampling = Sampling(
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            min_p=min_p,
-            repetition_penalty=repetition_penalty,
-            frequency_penalty=frequency_penalty,
-            logit_bias=tuple(logit_bias.tolist()),
-            min_new_tokens=min_new_tokens,
-            allowed_tokens=allowed_tokens,
-        )
-        sizes = num_draft_tokens, max_new_tokens
-        prompts = list(map(tuple, prompt.tolist()))
-        pairs = list(zip(prompts, _beside(prompts), strict=True))
-        asked = {
-            (own, other): Asked(target_model, draft_model, own, *sizes, sampling, eos_token_id, other)
-            for own, other in set(pairs)
-        }
+        penalties = repetition_penalty, frequency_penalty, tuple(logit_bias.tolist())
+        sampling = Sampling(temperature, top_k, top_p, min_p, *penalties, min_new_tokens, allowed_tokens)
+        models, sizes = (target_model, draft_model), (num_draft_tokens, max_new_tokens)
+        asked = _asked(prompt, lambda own, other: Asked(*models, own, *sizes, sampling, eos_token_id, other))
         first = State((), edit.start if start is None else start())
         rngs = repeat(np.random.default_rng(seed)) if streams is None or seeds is None else streams(seeds)
-        turns = [_turns(edit, asked[pair], first, rng) for pair, rng in zip(pairs, rngs, strict=False)]
+        turns = [_turns(edit, row, first, rng) for row, rng in zip(asked, rngs, strict=False)]
         tokens = _tokens(turns, max_new_tokens)
         return tokens if rule is None else Generation(tokens, _rounds(turns, num_draft_tokens, draft_model.vocab_size))
 
     bound: dict[str, Any] = {"seeds": None} if streams is None else {"seed": 0}  # what is bound is not asked for
     return generator(name=name, rule=rule)(partial(generate, **bound))
+
+
+def _asked(prompt: IntArray, make: Callable[[Tokens, Tokens], Asked]) -> list[Asked]:
+    """Give what each row is asked for; rows with the same prompt, and the same beside it, share it and its laws."""
+    prompts: list[Tokens] = list(map(tuple, prompt.tolist()))
+    pairs = list(zip(prompts, _beside(prompts), strict=True))
+    made = {pair: make(*pair) for pair in set(pairs)}
+    return [made[pair] for pair in pairs]
 
 
 def _beside(prompts: list[Tokens]) -> list[Tokens]:
